@@ -15,7 +15,7 @@ MOST_BYTES: Final = 8_000_000
 class Charge:
     """A release as the ledger records it: mechanism, noise and sensitivity argument.
 
-    `event` describes the mechanism (tasks/private/votes/noise.py) in plain JSON values; its ABOUT part has no cost.
+    `event` describes the mechanism (tasks/private/votes/promise.py) in plain JSON values; its ABOUT part has no cost.
     """
 
     mechanism: str

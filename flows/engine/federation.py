@@ -16,11 +16,11 @@ from flows.config.base import AnyConfig
 from flows.config.models import NAME
 from flows.config.paths import place
 from flows.config.yaml_files import parse_yaml
-from tasks.private.parties.promise import Parties, SharedNoise, guarantees
-from tasks.private.votes.noise import VoteNoise
-from tasks.private.parties.rounds import COORDINATOR, ROUNDS
 from tasks.private.parties.coordinator import Federation, end_run, name_some
 from tasks.private.parties.party import registry_digest
+from tasks.private.parties.promise import Parties, SharedNoise, guarantees
+from tasks.private.parties.rounds import COORDINATOR, ROUNDS
+from tasks.private.votes.promise import VoteNoise
 
 HOW = "Write one line per party, NAME: ed25519:KEY, as `wasp party --config party.yaml` prints it."
 

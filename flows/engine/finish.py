@@ -33,6 +33,7 @@ from flows.storage.audit_findings import audits_of_releases, describe_audits
 from tasks.accounting.guarantee import finite
 from tasks.core.refs import Written
 from tasks.metrics.answer_counts import AnswerCounts, count_answers, describe_problems
+from tasks.private.parties.coordinator import end_run
 from tasks.reporting.plots import balance_plot, confusion_plot, fid_accuracy_plot, weights_plot
 from tasks.reporting.report import render
 from tasks.reporting.run_record import (
@@ -45,7 +46,6 @@ from tasks.reporting.run_record import (
     to_json,
 )
 from tasks.reporting.text_map import map_plot
-from tasks.private.parties.coordinator import end_run
 from tasks.steps.students.evaluation import map_points
 from tasks.steps.texts import read_samples
 

@@ -28,7 +28,7 @@ from flows.runtime.manifest import read_book
 from flows.runtime.state_folder import state_folder
 from flows.runtime.stores import open_artifacts, open_ledger
 from tasks.accounting.guarantee import Guarantee, finite
-from tasks.private.votes.noise import VoteNoise
+from tasks.private.votes.promise import VoteNoise
 from tasks.text.prompts import TaskCard, contrastive, zero_shot
 
 EMBEDDING_FLOWS = ("wasp", "aug_pe", "pre_text")

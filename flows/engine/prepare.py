@@ -38,13 +38,13 @@ from flows.engine.warnings import warnings_of
 from flows.runtime.manifest import Approval, begun, read_book, written_by
 from flows.runtime.state_folder import who
 from flows.runtime.stores import open_ledger
-from tasks.private.parties.promise import SharedNoise, shared_charge
 from tasks.accounting.guarantee import Guarantee
-from tasks.private.votes.noise import VoteNoise
 from tasks.core.refs import Reference
+from tasks.private.parties.coordinator import Federation
+from tasks.private.parties.promise import SharedNoise, shared_charge
 from tasks.private.parties.rounds import ROUNDS
 from tasks.private.rows.rows import Identity, identify, require_rows_of
-from tasks.private.parties.coordinator import Federation
+from tasks.private.votes.promise import VoteNoise
 from tasks.text.prompts import TaskCard
 from tasks.text.usable_texts import AT_LEAST
 

@@ -21,18 +21,18 @@ from flows.runtime.manifest import RunBook
 from flows.runtime.terminal_progress import display
 from tasks.accounting.composition import epsilon_of
 from tasks.accounting.guarantee import finite
-from tasks.private.votes.noise import VoteNoise
 from tasks.core.allocation import LEAST_SHARE, allocate
 from tasks.core.refs import Payer, Weights, Written
 from tasks.metrics.iteration_record import Facts, facts_of, line
 from tasks.metrics.usefulness import DiscriminatorTest
 from tasks.prefect.runtime import run_step
 from tasks.private.parties.coordinator import Dropped, federated_vote
+from tasks.private.votes.promise import VoteNoise
+from tasks.private.votes.step import VoteSpec, vote
 from tasks.steps.generate import WriteJob
 from tasks.steps.students.evaluation import MeasureJob, TrainJob, train_and_test
 from tasks.steps.students.soft_labels import label_softly
 from tasks.steps.students.training_set import collect
-from tasks.private.votes.step import VoteSpec, vote
 from tasks.students.spec import NEXT_WORD, StudentSpec
 from tasks.text.class_balance import Shares
 from tasks.text.usable_texts import require_usable

@@ -27,7 +27,6 @@ from flows.runtime.library_output import terminal
 from flows.runtime.manifest import held_here
 from flows.runtime.state_folder import PARTY_KEY, check_closed, who
 from flows.runtime.stores import open_ledger, open_zone
-from tasks.private.parties.rounds import COORDINATOR, ROUNDS, File, own_folder, pause, rounds_with
 from tasks.private.parties.party import (
     Keys,
     Party,
@@ -36,6 +35,7 @@ from tasks.private.parties.party import (
     return_reservation,
     take_part,
 )
+from tasks.private.parties.rounds import COORDINATOR, ROUNDS, File, own_folder, pause, rounds_with
 
 
 class PartyCap(Strict):

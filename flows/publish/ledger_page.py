@@ -25,10 +25,10 @@ from flows.runtime.state_folder import is_party, state_folder
 from flows.runtime.stores import open_artifacts, open_ledger
 from flows.storage.audit_findings import audits_of_releases
 from tasks.accounting.composition import epsilon_of, second_opinion
-from tasks.private.parties.promise import parties_of
 from tasks.accounting.guarantee import finite
-from tasks.private.votes.noise import sides_of
 from tasks.audit.parts import KINDS
+from tasks.private.parties.promise import parties_of
+from tasks.private.votes.promise import sides_of
 from tasks.reporting import text as words
 from tasks.reporting.run_record import RunRecord, from_json
 from tasks.reporting.templates import template

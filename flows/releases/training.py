@@ -8,13 +8,13 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from flows.engine.method import AuditCase, Release
-from tasks.private.training.promise import TrainingNoise, calibrate_training, describe_training
 from tasks.accounting.guarantee import Guarantee
 from tasks.accounting.promise import Promise
-from tasks.private.training.attack import TrainingAttack
 from tasks.core.refs import Payer
-from tasks.reporting.run_record import Released, Touched
+from tasks.private.training.attack import TrainingAttack
+from tasks.private.training.promise import TrainingNoise, calibrate_training, describe_training
 from tasks.private.training.recipe import PaidTraining, Trained
+from tasks.reporting.run_record import Released, Touched
 
 if TYPE_CHECKING:
     from connectors.interfaces.ledger import Charge

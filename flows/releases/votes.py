@@ -10,9 +10,8 @@ from flows.engine.federation import federation_of
 from flows.engine.method import AuditCase, Release
 from tasks.accounting.guarantee import Guarantee
 from tasks.accounting.promise import Promise
-from tasks.private.votes.promise import VotePrivacy
-from tasks.private.votes.noise import VoteNoise, calibrate, signal_index
 from tasks.audit.attacks import Attack, claims_of, vote_attack
+from tasks.private.votes.promise import VoteNoise, VotePrivacy, calibrate, signal_index
 from tasks.reporting.run_record import Released, Touched
 from tasks.text.prompts import TaskCard
 

@@ -21,8 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from connectors.interfaces.progress import Advance
-from tasks.private.parties.promise import Parties
-from tasks.private.votes.noise import VoteNoise
 from tasks.audit.bounds import (
     CONFIDENCE,
     Finding,
@@ -33,11 +31,13 @@ from tasks.audit.bounds import (
     lower_bound,
 )
 from tasks.audit.made_up import KEY, MadeUpTools, tools_of_ballot
-from tasks.private.parties.rounds import RoundPlan, unmasked
 from tasks.private.parties.masked_vote import masked_votes
+from tasks.private.parties.promise import Parties
+from tasks.private.parties.rounds import RoundPlan, unmasked
 from tasks.private.votes.ballot import Ballot, Candidates
-from tasks.private.votes.paid import release_votes
 from tasks.private.votes.count import NoisyVotes, clean_votes
+from tasks.private.votes.promise import VoteNoise
+from tasks.private.votes.step import release_votes
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -11,16 +11,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from tasks.private.phrases.promise import PartPrivacy
 from tasks.accounting.integer_noise import SumNoise
-from tasks.private.teachers.promise import TeacherPrivacy
 from tasks.audit.attacks import Ints, SumsAttack
 from tasks.audit.made_up import KEY, no_records
 from tasks.private.density import count as density
 from tasks.private.phrases import count as keyphrases
-from tasks.private.teachers import labels as label_counts
-from tasks.private.teachers import answers as teachers
+from tasks.private.phrases.promise import PartPrivacy
 from tasks.private.sums import NoisySums, Sides, SumJob, release_sums
+from tasks.private.teachers import answers as teachers
+from tasks.private.teachers import labels as label_counts
+from tasks.private.teachers.promise import TeacherPrivacy
 
 FEW: Final = 1
 """Terms, frequencies or queries that are attacked. With 12 queries under Laplace noise, 1000 trials did not notice

@@ -20,8 +20,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.private.density.promise import COUNTING
 from tasks.private.density.features import body, counted
+from tasks.private.density.promise import COUNTING
 from tasks.selection.examples import bad_of
 
 Floats = NDArray[np.float64]

@@ -20,10 +20,10 @@ import numpy as np
 from connectors.interfaces.errors import ArtifactError, ConfigError
 from connectors.interfaces.ledger import StoredRelease
 from tasks.accounting.integer_noise import AnyPrivacy, SumNoise
-from tasks.private.draw_once import write_release
 from tasks.core.reuse import step_key
-from tasks.private.rows.quarantine import Unprintable, sealed
+from tasks.private.draw_once import write_release
 from tasks.private.noise.discrete import add_discrete_gaussian, add_discrete_laplace
+from tasks.private.rows.quarantine import Unprintable, sealed
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 
 from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.embedding import Matrix
-from tasks.private.density.promise import DensityPrivacy
 from tasks.accounting.integer_noise import SumNoise
 from tasks.core.refs import Payer, Weights, Written
 from tasks.core.reuse import step_key, table_once
 from tasks.core.step import paid_step, step
 from tasks.core.tools import Tools
-from tasks.private.density.features import KERNEL, body, features_of
 from tasks.density.matching import TINY, Density, Expected, examples, expect, tilted, witness
 from tasks.private.density.count import release_guidance
+from tasks.private.density.features import KERNEL, body, features_of
+from tasks.private.density.promise import DensityPrivacy
 from tasks.private.sums import SumJob
 from tasks.selection.examples import concat_examples, ranked, select
 from tasks.selection.weights import Transform, weigh

@@ -20,11 +20,11 @@ from tasks.core.step import step
 from tasks.core.tools import Tools
 from tasks.metrics.usefulness import LEAST_HELD_OUT, Accuracy
 from tasks.private.teachers.answers import CLASSES
-from tasks.private.training.classifier_step import shown_to_classifier
-from tasks.steps.students.training_set import embedder_of, public_texts
 from tasks.private.teachers.step import TeacherSpec, queries_of, shown_to_any
-from tasks.steps.texts import content, read_samples, read_vectors, reference_rows
+from tasks.private.training.classifier_step import shown_to_classifier
 from tasks.private.training.recipe import ClassifySpec
+from tasks.steps.students.training_set import embedder_of, public_texts
+from tasks.steps.texts import content, read_samples, read_vectors, reference_rows
 from tasks.students.spec import PublicTexts, TrainingRows, settings
 from tasks.students.train import CARD, load_student, train_student
 from tasks.text.class_balance import Shares, texts_per_class

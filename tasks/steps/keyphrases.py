@@ -15,17 +15,17 @@ from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.errors import InputError
 from connectors.interfaces.models import Usage
 from connectors.interfaces.rows import TermsRef
-from tasks.private.phrases.promise import PartPrivacy
 from tasks.accounting.integer_noise import SumNoise
 from tasks.core.allocation import per_class
 from tasks.core.refs import Payer, Written
 from tasks.core.reuse import make_once, step_key, table_once
 from tasks.core.step import paid_step, step
 from tasks.core.tools import Tools
-from tasks.private.phrases.features import DensityMember, Shape, members_of
 from tasks.keyphrases.phrases import Vocabulary, as_text, read_vocabulary, vocabulary_of
 from tasks.keyphrases.sequences import SequenceChoice, draw_sequences
 from tasks.private.phrases.count import release_density, release_vocabulary
+from tasks.private.phrases.features import DensityMember, Shape, members_of
+from tasks.private.phrases.promise import PartPrivacy
 from tasks.private.sums import SumJob, sum_job
 from tasks.steps.generate import ROW_TYPES
 from tasks.steps.texts import embed_once

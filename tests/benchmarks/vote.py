@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tasks.private.votes.nearest import COLUMNS, ROWS, rank
 from tasks.private.votes.ballot import Ballot, Candidates
+from tasks.private.votes.nearest import COLUMNS, ROWS, rank
 from tests.benchmarks.goals import toward
 from tests.benchmarks.race import Line, Work, in_turns, line
 

@@ -30,8 +30,8 @@ from flows.engine.federation import federation_of
 from flows.engine.plan import numbers_of
 from flows.engine.prepare import guarantee_of
 from flows.federation.local_parties import partition
-from tasks.private.parties.promise import SharedNoise, shared_charge
 from tasks.private.parties.partition import Partition
+from tasks.private.parties.promise import SharedNoise, shared_charge
 from tests.support.golden_kinds import KINDS
 from tests.support.golden_steps import keys_of_steps, versions_of_steps
 from tests.support.paths import GOLDEN, ROOT

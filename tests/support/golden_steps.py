@@ -18,29 +18,28 @@ from connectors.interfaces.ledger import Charge, ReleaseRequest
 from connectors.interfaces.rows import PrivateRef, RowsRef, TermsRef
 from flows.config.task_files import load_task
 from flows.methods.only_private.releases import ExposureRelease
-from tasks.private.density.promise import DensityPrivacy
-from tasks.private.training.promise import Training, TrainingNoise
-from tasks.private.parties.promise import Parties
-from tasks.private.phrases.promise import PartPrivacy
-from tasks.private.votes.promise import VotePrivacy
 from tasks.accounting.integer_noise import calibrate_sums
-from tasks.private.teachers.promise import TeacherPrivacy
-from tasks.private.votes.noise import calibrate
 from tasks.core.refs import Payer, Reference, Written
 from tasks.core.reuse import VERSIONS, step_key
-from tasks.private.phrases.features import Shape
 from tasks.keyphrases.sequences import SequenceChoice
-from tasks.selection.survivors import Survival
-from tasks.private.training import step as dp_sgd
-from tasks.private.teachers import step as teachers
-from tasks.private.votes import step as vote
-from tasks.steps import density, discriminator, evolution, fusegen, keyphrases, texts
-from tasks.private.parties.coordinator import Federation, federated_vote
-from tasks.steps.generate import WriteJob
-from tasks.private.training import classifier_step as dp_classifier
+from tasks.private.density.promise import DensityPrivacy
 from tasks.private.exposure import step as plain_student
-from tasks.steps.students import baseline, evaluation, soft_labels, training_set
+from tasks.private.parties.coordinator import Federation, federated_vote
+from tasks.private.parties.promise import Parties
+from tasks.private.phrases.features import Shape
+from tasks.private.phrases.promise import PartPrivacy
+from tasks.private.teachers import step as teachers
+from tasks.private.teachers.promise import TeacherPrivacy
+from tasks.private.training import classifier_step as dp_classifier
+from tasks.private.training import step as dp_sgd
+from tasks.private.training.promise import Training, TrainingNoise
 from tasks.private.training.recipe import ClassifySpec, PaidTraining, TuneSpec
+from tasks.private.votes import step as vote
+from tasks.private.votes.promise import VotePrivacy, calibrate
+from tasks.selection.survivors import Survival
+from tasks.steps import density, discriminator, evolution, fusegen, keyphrases, texts
+from tasks.steps.generate import WriteJob
+from tasks.steps.students import baseline, evaluation, soft_labels, training_set
 from tasks.students.spec import StudentSpec
 from tests.support.runs.prepared_run import sample_rows
 

@@ -13,9 +13,7 @@ from tests.support.paths import GOLDEN, ROOT
 
 RECORD = GOLDEN / "step_versions.json"
 
-VOTING = (
-    "private/votes/count private/votes/nearest private/votes/exact private/votes/ballot private/votes/persons"
-)
+VOTING = "private/votes/count private/votes/nearest private/votes/ballot private/votes/persons"
 GROUPS = {"COUNTING": VOTING, "NOISE": "private/noise/discrete"}
 STEPS = """
 generate: steps/generate text/cleaning text/cleaning_rules text/several_texts text/prompts text/keyphrase_prompts
@@ -36,7 +34,8 @@ density: keyphrases/phrases private/phrases/features private/phrases/count priva
     private/rows/rows
 draw_phrases: keyphrases/sequences private/phrases/features steps/keyphrases
 phrases: steps/keyphrases keyphrases/phrases
-tune: private/training/dp_train private/noise/entropy private/training/tuned_writer private/rows/rows private/training/step
+tune: private/training/dp_train private/noise/entropy private/training/tuned_writer private/rows/rows
+    private/training/step
 labels: private/teachers/labels private/sums NOISE private/rows/rows private/teachers/step private/draw_once
 teach: private/teachers/answers private/rows/rows private/teachers/step
 answers: private/teachers/answers private/sums NOISE private/teachers/step

@@ -9,8 +9,8 @@ from flows.engine.method import Release
 from flows.releases.sums import VocabularyRelease
 from flows.releases.votes import VotesRelease, promise_of, vote_noise, vote_releases
 from tasks.accounting.guarantee import Guarantee
-from tasks.private.phrases.promise import PartPrivacy, split_epsilon
 from tasks.accounting.integer_noise import calibrate_sums
+from tasks.private.phrases.promise import PartPrivacy, split_epsilon
 
 if TYPE_CHECKING:
     from flows.methods.aug_pe.config import AugPeConfig

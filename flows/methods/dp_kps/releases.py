@@ -15,9 +15,9 @@ from flows.config.task_files import load_task
 from flows.engine.method import Release
 from flows.releases.sums import SumRelease, VocabularyRelease, vocabulary_content
 from tasks.accounting.guarantee import Guarantee
-from tasks.private.phrases.promise import split_epsilon
-from tasks.accounting.promise import Promise
 from tasks.accounting.integer_noise import calibrate_sums
+from tasks.accounting.promise import Promise
+from tasks.private.phrases.promise import split_epsilon
 from tasks.steps.keyphrases import public_vocabulary
 from tasks.text.keyphrase_prompts import SHOWN_PER_CLASS, Seeding
 

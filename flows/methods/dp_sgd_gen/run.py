@@ -9,9 +9,9 @@ from flows.engine.tools import RunTools
 from flows.methods.dp_sgd_gen.config import DpSgdGenConfig
 from flows.releases.training import paid_training
 from tasks.core.refs import Written
+from tasks.private.training.recipe import TuneSpec
 from tasks.private.training.step import Tuned, control_card, controls_of
 from tasks.steps.generate import WriteJob
-from tasks.private.training.recipe import TuneSpec
 
 
 class DpSgdRun(Run):

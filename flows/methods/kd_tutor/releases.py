@@ -11,10 +11,10 @@ from flows.engine.method import Release
 from flows.releases.sums import SumRelease
 from flows.releases.training import TrainingRelease
 from flows.releases.votes import promise_of
-from tasks.private.training.promise import calibrate_training
 from tasks.accounting.guarantee import Guarantee
 from tasks.accounting.integer_noise import Kind, SumNoise, calibrate_sums
 from tasks.private.teachers.promise import TeacherPrivacy, affordable_answers, remaining_epsilon, survival
+from tasks.private.training.promise import calibrate_training
 from tasks.private.training.recipe import Trained
 
 if TYPE_CHECKING:

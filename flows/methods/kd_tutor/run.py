@@ -11,11 +11,11 @@ from flows.releases.training import paid_training
 from tasks.core.refs import Written
 from tasks.metrics.usefulness import Accuracy, DiscriminatorTest
 from tasks.prefect.runtime import results, run_step, submit_step
-from tasks.steps.discriminator import SelectSpec, measure_discriminator, select_texts, train_discriminator
-from tasks.private.training.classifier_step import classify
 from tasks.private.teachers.step import TeacherSpec, ask_teachers, count_labels, read_shares, teach
-from tasks.steps.texts import embed_samples
+from tasks.private.training.classifier_step import classify
 from tasks.private.training.recipe import ClassifySpec
+from tasks.steps.discriminator import SelectSpec, measure_discriminator, select_texts, train_discriminator
+from tasks.steps.texts import embed_samples
 
 NEGATIVES = 500
 """Generated texts in the training set of a teacher at most; fewer where all teachers would learn from every text."""

@@ -2,10 +2,10 @@
 
 from flows.config.base import RunConfig
 from flows.releases.votes import promise_of, vote_noise
-from tasks.private.density.promise import DensityPrivacy
-from tasks.accounting.promise import Promise, require
 from tasks.accounting.integer_noise import SumNoise, calibrate_sums
-from tasks.private.votes.noise import VoteNoise
+from tasks.accounting.promise import Promise, require
+from tasks.private.density.promise import DensityPrivacy
+from tasks.private.votes.promise import VoteNoise
 
 
 def calibrated(config: RunConfig) -> SumNoise[DensityPrivacy] | VoteNoise:

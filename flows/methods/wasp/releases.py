@@ -14,7 +14,7 @@ from flows.releases.opening import LABEL_WIDTH, ClosedRows, opening_lines
 from flows.releases.sums import SumRelease
 from flows.releases.votes import VotesRelease, promise_of
 from tasks.accounting.guarantee import Guarantee, no_release
-from tasks.private.votes.noise import VoteNoise
+from tasks.private.votes.promise import VoteNoise
 from tasks.reporting.run_record import Section
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from tasks.accounting.composition import Adjacency
-from tasks.accounting.promise import Protects
 from tasks.accounting.integer_noise import Kind, check_promise
+from tasks.accounting.promise import Protects
 from tasks.core.refs import GUIDANCE
 
 COUNTING: Final = 0.1

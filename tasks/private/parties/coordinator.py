@@ -20,10 +20,11 @@ import numpy as np
 from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.errors import ArtifactError, FinalError, PartyError
 from connectors.interfaces.ledger import StoredRelease
-from tasks.private.parties.promise import Parties, SharedNoise, shared_charge
 from tasks.core.refs import Written
 from tasks.core.step import in_flow_process, paid_step
 from tasks.core.tools import Tools
+from tasks.private.parties.party import KEY_LOST, explain_refusal, registry_digest
+from tasks.private.parties.promise import Parties, SharedNoise, shared_charge
 from tasks.private.parties.rounds import (
     ROUNDS,
     File,
@@ -39,10 +40,8 @@ from tasks.private.parties.rounds import (
     unmasked,
 )
 from tasks.private.votes.ballot import Candidates
-from tasks.private.votes.paid import never_draw
 from tasks.private.votes.count import NoisyVotes
-from tasks.private.parties.party import KEY_LOST, explain_refusal, registry_digest
-from tasks.private.votes.step import VoteSpec, candidates, vote_key, write_votes
+from tasks.private.votes.step import VoteSpec, candidates, never_draw, vote_key, write_votes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

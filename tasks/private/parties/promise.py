@@ -19,7 +19,7 @@ from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.ledger import ABOUT, Charge
 from tasks.accounting.composition import discrete_gaussian_event, epsilon_of
 from tasks.accounting.guarantee import finite
-from tasks.private.votes.noise import VoteNoise
+from tasks.private.votes.promise import VoteNoise
 
 SUM_OF: Final = "; the sum of "
 """Continuation of a charge's reason where several parties share the noise."""

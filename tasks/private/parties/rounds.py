@@ -24,9 +24,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import ArtifactError, ConfigError, PartyError
 from tasks.private.parties.promise import Parties, SharedNoise
-from tasks.private.votes.promise import VotePrivacy
-from tasks.private.votes.noise import calibrate
 from tasks.private.votes.ballot import Candidates
+from tasks.private.votes.promise import VotePrivacy, calibrate
 
 if TYPE_CHECKING:
     from connectors.artifacts.remote_files import RemoteFiles

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Final, Literal
 
 from tasks.accounting.composition import Adjacency, gaussian_epsilon, mu_of
-from tasks.accounting.promise import Protects, require
 from tasks.accounting.integer_noise import Kind, check_promise
+from tasks.accounting.promise import Protects, require
 
 Part = Literal["vocabulary", "density"]
 Setting = Literal["gaussian", "pure", "paper"]

@@ -10,10 +10,10 @@ import numpy as np
 
 from connectors.interfaces.artifacts import ArtifactRef
 from tasks.accounting.integer_noise import SumNoise
-from tasks.private.teachers.promise import TeacherPrivacy
 from tasks.core.tools import Tools
 from tasks.private.rows.rows import open_rows
 from tasks.private.sums import CleanSums, Sides, SumJob, require_part, write_sums
+from tasks.private.teachers.promise import TeacherPrivacy
 
 
 def release_labels(tools: Tools, job: SumJob[TeacherPrivacy], classes: Sequence[str]) -> tuple[ArtifactRef, str]:

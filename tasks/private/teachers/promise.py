@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Final, Literal, get_args
 
 from tasks.accounting.composition import Adjacency, gaussian_epsilon, gaussian_sigma, mu_of
-from tasks.accounting.promise import Protects, require
 from tasks.accounting.integer_noise import Kind, SumNoise, check_promise
+from tasks.accounting.promise import Protects, require
 
 Part = Literal["labels", "answers"]
 

@@ -11,14 +11,14 @@ import numpy as np
 from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.errors import InputError
 from tasks.accounting.integer_noise import SumNoise
-from tasks.private.teachers.promise import TeacherPrivacy
 from tasks.core.refs import Payer, Reference, Written
 from tasks.core.reuse import step_key
 from tasks.core.step import in_flow_process, paid_step
 from tasks.core.tools import Tools
-from tasks.private.teachers.labels import release_labels
 from tasks.private.sums import SumJob, sum_job
 from tasks.private.teachers.answers import TeacherJob, release_answers, teach_shard
+from tasks.private.teachers.labels import release_labels
+from tasks.private.teachers.promise import TeacherPrivacy
 from tasks.steps.students.training_set import embedder_of, public_texts
 from tasks.steps.texts import content, reference_rows
 from tasks.students.spec import PublicTexts, StudentSpec, settings

@@ -20,14 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from connectors.interfaces.progress import Advance
-from tasks.private.training.promise import TrainingNoise
 from tasks.audit.attacks import Attack
 from tasks.audit.bounds import CONFIDENCE, Finding, check_number, freshness, one_run_bound, right_guesses
 from tasks.audit.models import CLASSES, in_a_head, in_a_table, save_model
+from tasks.private.training.promise import TrainingNoise
+from tasks.private.training.recipe import ClassifySpec, PaidTraining, Trained, TuneSpec
 from tasks.private.training.tuned_classifier import train_classifier
 from tasks.private.training.tuned_writer import pay, train_writer
 from tasks.students.loop import import_torch
-from tasks.private.training.recipe import ClassifySpec, PaidTraining, Trained, TuneSpec
 from tasks.students.spec import StudentSpec
 
 Floats = NDArray[np.float64]

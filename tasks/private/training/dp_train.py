@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from connectors.interfaces.errors import ConfigError
-from tasks.private.training.promise import Clipping, require_opacus
-from tasks.private.rows.quarantine import Unprintable
 from tasks.private.noise.entropy import gaussian, poisson_sample
+from tasks.private.rows.quarantine import Unprintable
 from tasks.private.training.progress import StepsTaken
-from tasks.students.loop import import_torch
+from tasks.private.training.promise import Clipping, require_opacus
 from tasks.private.training.recipe import Recipe
+from tasks.students.loop import import_torch
 
 CLIP_MARGIN = 1 - 1e-6
 """Rows are clipped to this part of C; the rest covers the rounding of norms and sums with `hooks`.

@@ -19,11 +19,11 @@ from tasks.private.rows.rows import OpenedRows, open_rows
 from tasks.private.teachers.answers import CLASSES
 from tasks.private.training.dp_train import EncodedRows, train_privately
 from tasks.private.training.progress import StepsTaken
+from tasks.private.training.recipe import ClassifySpec
 from tasks.private.training.tuned_writer import TOLD, lock_training, write_step_counts
-from tasks.private.votes.paid import usable_rows
+from tasks.private.votes.step import usable_rows
 from tasks.students.heads import save_layers
 from tasks.students.loop import import_torch, seeded
-from tasks.private.training.recipe import ClassifySpec
 from tasks.students.spec import PublicTexts
 from tasks.students.train import write_card
 from tasks.students.transformer import Transformer, hide_output, open_network, save_network

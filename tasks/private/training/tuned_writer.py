@@ -23,9 +23,9 @@ from tasks.private.rows.quarantine import sealed
 from tasks.private.rows.rows import OpenedRows, open_rows
 from tasks.private.training.dp_train import IGNORED, EncodedRows, train_privately
 from tasks.private.training.progress import StepsTaken
-from tasks.private.votes.paid import never_draw
-from tasks.students.loop import import_torch, seeded
 from tasks.private.training.recipe import ALPHA, PaidTraining, TuneSpec
+from tasks.private.votes.step import never_draw
+from tasks.students.loop import import_torch, seeded
 from tasks.students.transformer import hide_output
 
 TOLD = "training.json"

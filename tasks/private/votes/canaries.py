@@ -16,10 +16,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from connectors.interfaces.embedding import Embedder
-from tasks.private.votes.noise import VoteNoise
 from tasks.audit.bounds import one_run_bound, right_guesses
 from tasks.private.votes.ballot import Ballot, Candidates
 from tasks.private.votes.count import clean_votes
+from tasks.private.votes.promise import VoteNoise
 
 Floats = NDArray[np.float64]
 Coins = NDArray[np.bool_]

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from connectors.interfaces.errors import ArtifactError, ConfigError
-from tasks.private.votes.noise import VoteNoise
-from tasks.private.rows.quarantine import Unprintable
-from tasks.private.votes.nearest import rank
 from tasks.private.noise.discrete import add_discrete_gaussian
+from tasks.private.rows.quarantine import Unprintable
 from tasks.private.votes.ballot import Ballot, Candidates
+from tasks.private.votes.nearest import rank
 from tasks.private.votes.persons import average, join, selected_rows
+from tasks.private.votes.promise import VoteNoise
 
 Ints = NDArray[np.int64]
 

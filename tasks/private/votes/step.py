@@ -1,28 +1,32 @@
 """Step that releases noisy votes: key, ledger entry and artifact.
 
-Only tasks/private/votes/paid.py reads private rows.
+Only tasks/private/votes/step.py reads private rows.
 """
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from connectors.interfaces.artifacts import ArtifactRef, StepKey
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.ledger import StoredRelease
-from tasks.private.votes.noise import VoteNoise
 from tasks.core.refs import Payer, Written
-from tasks.private.draw_once import write_release
 from tasks.core.reuse import step_key
 from tasks.core.step import paid_step
-from tasks.core.tools import Tools
-from tasks.private.votes.ballot import Candidates
-from tasks.private.votes.paid import release_votes
-from tasks.private.votes.count import NoisyVotes
+from tasks.core.tools import RowTools, Tools
+from tasks.private.draw_once import write_release
+from tasks.private.rows.quarantine import sealed, write_error_for_owner
+from tasks.private.rows.rows import OpenedRows, open_rows
+from tasks.private.votes.ballot import Ballot, Candidates, usable
+from tasks.private.votes.count import NoisyVotes, RawVotes, add_noise, clean_votes, require_fitting
+from tasks.private.votes.promise import VoteNoise, VotePrivacy
 from tasks.steps.texts import content, first_of_equal, read_samples, read_vectors
 from tasks.text.usable_texts import require_usable
 
@@ -115,3 +119,100 @@ def vote_key(step: str, tools: Tools, spec: VoteSpec, written: Sequence[Written]
     if any(sources):
         inputs["stands on"] = digest(sources)
     return step_key(step, parameters, inputs)
+
+
+PROBE = "text"
+"""Public text that shows whether an embedder works at all."""
+
+
+def release_votes(
+    tools: Tools, payer: Payer, slot: str, key: StepKey, noise: VoteNoise, candidates: Candidates
+) -> StoredRelease:
+    """Return the noisy votes on `candidates`, drawn now or read from the ledger.
+
+    `candidates`: all texts that receive votes, synthetic only. The votes are near and far, or near only. Raises
+    BudgetError, LedgerError or PrivateInputError. Error details are written to the private zone, never to the message.
+    """
+
+    @cache
+    def count() -> RawVotes:
+        with sealed(tools.zone.folder):
+            rows = open_rows(tools.zone, tools.private, payer.fingerprint)
+            ballot = ballot_of(tools, rows, noise.privacy)
+            require_fitting(ballot, noise)
+            return clean_votes(ballot, candidates, noise)
+
+    def draw() -> bytes:
+        with sealed(tools.zone.folder):
+            return add_noise(count(), candidates, noise).to_bytes()
+
+    return tools.ledger.release_once(payer.request(tools.run_id, slot, key.key, noise.charge), draw, count)
+
+
+def ballot_of(tools: RowTools, rows: OpenedRows, privacy: VotePrivacy) -> Ballot:
+    """Return the rows as they vote."""
+    persons = rows.persons if privacy.protects == "person" else None
+    vectors = private_vectors(tools, rows)
+    return Ballot(vectors, rows.labels, privacy.votes, persons, tools.zone.choice, privacy.sides)
+
+
+def never_draw() -> NoReturn:
+    """Fail: placeholder for the draw of a release that is already in the ledger."""
+    raise AssertionError("a release that is in the ledger is read, not drawn")
+
+
+def private_vectors(tools: RowTools, rows: OpenedRows) -> NDArray[np.float32]:
+    """Return the embeddings of private rows, cached in the private zone.
+
+    Each row is embedded alone, because the other rows of a batch can change the last bits of its vector. A keyed hash
+    identifies each text: if a dataset grows, only its new rows are embedded. The cache contains current rows only; a
+    row removed from the dataset is also removed from the file. A text that the embedder cannot process gets a vector of
+    NaN, which votes for nobody: an error would reveal that such a row exists.
+    """
+    import numpy as np
+
+    where = tools.private.where
+    name = digest([tools.private.name, tools.embedder.identity, *where.choice])[:32]
+    path = f"private/embeddings/{name}.npz"
+    names = [_vector_name(tools, text) for text in rows.texts]
+    stored = tools.artifacts.read_private_arrays(path) or {}
+    cached = dict(zip(stored.get("names", np.zeros(0, "U64")).tolist(), stored.get("vectors", ()), strict=True))
+    new = {name: text for name, text in zip(names, rows.texts, strict=True) if name not in cached}
+    if new:  # if all vectors are cached, the model is not loaded
+        cached |= dict(zip(new, _embed(tools, list(new.values())), strict=True))
+    vectors = np.stack([cached[name] for name in names]) if names else tools.embedder.embed_alone([])
+    if new or len(cached) > len(set(names)):
+        tools.artifacts.write_private_arrays(path, {"names": np.array(names, dtype="U64"), "vectors": vectors})
+    return vectors
+
+
+def usable_rows(tools: RowTools, rows: OpenedRows) -> tuple[OpenedRows, NDArray[np.float32]]:
+    """Return the rows whose vector is finite, and their vectors; each is selected independently."""
+    import numpy as np
+
+    vectors = private_vectors(tools, rows)
+    indices = np.flatnonzero(usable(vectors))
+    return rows.take(indices.tolist()), vectors[indices]
+
+
+def _embed(tools: RowTools, texts: Sequence[str]) -> NDArray[np.float32]:
+    """Return one vector per text; NaN for a text that fails, whose error is written for the owner."""
+    import numpy as np
+
+    try:
+        return tools.embedder.embed_alone(texts)
+    except Exception:  # noqa: BLE001  (any error may depend on a text)
+        probe = tools.embedder.embed_alone([PROBE])  # fails if the embedder itself does: no row is to blame
+    vectors = np.full((len(texts), probe.shape[1]), np.nan, dtype=np.float32)
+    for row, text in enumerate(texts):
+        try:
+            vectors[row] = tools.embedder.embed_alone([text])[0]
+        except Exception as error:  # noqa: BLE001
+            write_error_for_owner(tools.zone.folder, error)
+    return vectors
+
+
+def _vector_name(tools: RowTools, text: str) -> str:
+    """Return a keyed hash of the exact text; a record's hash is of its normal form."""
+    exact = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return tools.zone.record_hash("vector", exact)

@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from tasks.private.votes.promise import VotePrivacy
-from tasks.private.votes.noise import VoteNoise, calibrate
 from tasks.private.votes.ballot import Ballot, Candidates
 from tasks.private.votes.count import clean_votes
+from tasks.private.votes.promise import VoteNoise, VotePrivacy, calibrate
 
 
 def noise_for(votes: int, **privacy: Any) -> VoteNoise:

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from connectors.security.signing import public_pem
-from tasks.private.votes.promise import VotePrivacy
-from tasks.private.parties.rounds import RoundPlan
 from tasks.private.parties.masked_vote import RoundKey, masked
+from tasks.private.parties.rounds import RoundPlan
+from tasks.private.votes.promise import VotePrivacy
 
 
 @dataclass

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from tasks.private.votes.nearest import Ranking
 from tasks.private.votes.ballot import Ballot, Candidates
+from tasks.private.votes.nearest import Ranking
 
 NAMES = ("near_ids", "near_keys", "far_ids", "far_keys")
 

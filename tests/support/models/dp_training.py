@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from connectors.artifacts.store import Artifacts
-from tasks.private.training.promise import Training
 from tasks.private.training.dp_train import IGNORED, EncodedRows, _Stepper
 from tasks.private.training.progress import StepsTaken
+from tasks.private.training.promise import Training
 from tasks.private.training.recipe import Recipe
 
 torch = pytest.importorskip("torch")

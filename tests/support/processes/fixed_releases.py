@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 import connectors.security.record_hashes
-import tasks.private.rows.rows
-import tasks.private.noise.discrete
-import tasks.private.training.dp_train
 import tasks.private.exposure.train
+import tasks.private.noise.discrete
+import tasks.private.rows.rows
+import tasks.private.training.dp_train
 from tasks.students.spec import TrainingRows
 
 LEAKS = "RELEASES_LEAK"

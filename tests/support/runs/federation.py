@@ -20,16 +20,15 @@ from flows.engine.run_manifest import open_book
 from flows.federation.local_parties import partition
 from flows.federation.party import Rounds, load_party
 from tasks.core.refs import Payer, Written
+from tasks.private.parties import coordinator
+from tasks.private.parties.coordinator import Coordinator, Dropped
 from tasks.private.parties.partition import Partition
+from tasks.private.parties.party import Party
 from tasks.private.parties.rounds import ROUNDS
 from tasks.private.rows.rows import identify, open_rows
 from tasks.private.votes.ballot import Ballot
-from tasks.private.votes.paid import private_vectors
 from tasks.private.votes.count import NoisyVotes, clean_votes
-from tasks.private.parties import coordinator
-from tasks.private.parties.coordinator import Coordinator, Dropped
-from tasks.private.parties.party import Party
-from tasks.private.votes.step import VoteSpec, candidates
+from tasks.private.votes.step import VoteSpec, candidates, private_vectors
 from tests.support.runs.prepared_run import WORDS, start, write_texts
 
 LABELS = ("login_problem", "billing_question", "slow_internet")

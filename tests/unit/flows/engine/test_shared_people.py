@@ -12,9 +12,8 @@ from connectors.interfaces.ledger import BudgetPlan, ReleaseRequest
 from connectors.interfaces.rows import PrivateRef, RowsRef
 from flows.engine.datasets import notify_owner
 from flows.runtime.stores import open_ledger, open_zone
-from tasks.private.votes.promise import VotePrivacy
-from tasks.private.votes.noise import calibrate
 from tasks.private.rows.rows import identify
+from tasks.private.votes.promise import VotePrivacy, calibrate
 
 WORDS = [
     *("pain", "fever", "router", "cough", "invoice", "letter", "battery", "swelling"),

@@ -17,10 +17,10 @@ from flows.federation.local_parties import partition
 from flows.federation.party import load_party, serve_party
 from flows.methods.wasp.config import WaspConfig
 from flows.runtime.manifest import read_book
-from tasks.private.parties.partition import Partition
-from tasks.private.parties.rounds import ROUNDS
 from tasks.private.parties.coordinator import end_run
+from tasks.private.parties.partition import Partition
 from tasks.private.parties.party import notice_labels, register_rows
+from tasks.private.parties.rounds import ROUNDS
 from tests.support.ledgers import charge as ledger_charge
 from tests.support.ledgers import gaussian_event, plan
 from tests.support.runs.federation import open_federated, write_rows

@@ -18,8 +18,8 @@ from flows.publish.gate import require_no_red_audit
 from flows.publish.ledger_page import collect, render
 from flows.runtime.stores import open_artifacts
 from flows.storage.audit_findings import AuditLine, audits_of_releases
-from tasks.private.parties.promise import Parties, SharedNoise, shared_charge
 from tasks.audit.attacks import Attack
+from tasks.private.parties.promise import Parties, SharedNoise, shared_charge
 from tests.support.ledgers import charge
 from tests.support.runs.pipeline import FURTHER, METHODS, SMALL, Pipeline, written
 

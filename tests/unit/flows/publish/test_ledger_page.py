@@ -17,8 +17,7 @@ from connectors.ledger.ledger import PrivacyLedger
 from flows.publish.ledger_page import collect, render, write_page
 from flows.runtime.stores import open_ledger
 from tasks.accounting.composition import filter_epsilon
-from tasks.private.votes.promise import VotePrivacy
-from tasks.private.votes.noise import calibrate
+from tasks.private.votes.promise import VotePrivacy, calibrate
 from tasks.reporting.run_record import to_json
 from tests.support.data.reports import made_up_report
 from tests.support.golden_pages import check_page

@@ -19,8 +19,8 @@ from flows.releases.opening import (
     remedy_line,
     with_zero_shot,
 )
-from tasks.private.density.promise import DensityPrivacy
 from tasks.accounting.integer_noise import calibrate_sums
+from tasks.private.density.promise import DensityPrivacy
 
 SIGMA = 3.73
 """Noise of a density at epsilon 1 and delta 1e-5."""

@@ -15,10 +15,10 @@ from scipy.special import ndtr
 from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import ConfigError
 from tasks.accounting.composition import epsilon_of, filter_epsilon, gaussian_sigma
-from tasks.private.density.promise import DensityPrivacy
-from tasks.private.phrases.promise import PartPrivacy, split_epsilon
-from tasks.private.votes.promise import VotePrivacy, person_factor, vote_scale, vote_sensitivity
 from tasks.accounting.integer_noise import calibrate_sums
+from tasks.private.density.promise import DensityPrivacy
+from tasks.private.noise.discrete import add_discrete_gaussian, add_discrete_laplace
+from tasks.private.phrases.promise import PartPrivacy, split_epsilon
 from tasks.private.teachers.promise import (
     ANSWER_STEPS,
     TeacherPrivacy,
@@ -26,8 +26,15 @@ from tasks.private.teachers.promise import (
     remaining_epsilon,
     survival,
 )
-from tasks.private.votes.noise import calibrate, sides_of, signal_index
-from tasks.private.noise.discrete import add_discrete_gaussian, add_discrete_laplace
+from tasks.private.votes.promise import (
+    VotePrivacy,
+    calibrate,
+    person_factor,
+    sides_of,
+    signal_index,
+    vote_scale,
+    vote_sensitivity,
+)
 from tests.support.data.golden import rows
 from tests.support.ledgers import gaussian_event, laplace_event
 

@@ -6,8 +6,8 @@ import pytest
 
 from connectors.interfaces.errors import ConfigError, DeltaBudgetError
 from connectors.ledger.ledger import PrivacyLedger
-from tasks.private.training import promise as dp_sgd
 from tasks.accounting.composition import dp_sgd_event, epsilon_of, filter_epsilon, non_private_event, second_opinion
+from tasks.private.training import promise as dp_sgd
 from tasks.private.training.promise import NEAR, Training, accounted, calibrate_training, prv_epsilon
 from tests.support.data import golden
 from tests.support.ledgers import BudgetPlan, ReleaseRequest, gaussian_event

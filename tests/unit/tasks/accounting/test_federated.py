@@ -11,6 +11,7 @@ from scipy.stats import chi2
 from connectors.interfaces.errors import ConfigError
 from connectors.ledger.state import cost_of
 from tasks.accounting.composition import epsilon_of
+from tasks.private.noise.discrete import add_noise_share
 from tasks.private.parties.promise import (
     LEAST_SHARE_INT,
     Parties,
@@ -20,9 +21,7 @@ from tasks.private.parties.promise import (
     parties_of,
     shared_charge,
 )
-from tasks.private.votes.promise import VotePrivacy
-from tasks.private.votes.noise import calibrate, sides_of
-from tasks.private.noise.discrete import add_noise_share
+from tasks.private.votes.promise import VotePrivacy, calibrate, sides_of
 from tests.support.data.golden import VECTORS
 from tests.support.data.masked_rounds import ints
 

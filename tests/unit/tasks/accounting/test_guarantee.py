@@ -9,15 +9,14 @@ import pytest
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.ledger import Charge
 from tasks.accounting.composition import epsilon_of, non_private_event
-from tasks.private.density.promise import DensityPrivacy
-from tasks.private.training.promise import Training, calibrate_training
 from tasks.accounting.guarantee import ROUNDING, Guarantee, finite, no_release
-from tasks.private.phrases.promise import PartPrivacy
-from tasks.accounting.promise import Promise
-from tasks.private.votes.promise import VotePrivacy
 from tasks.accounting.integer_noise import calibrate_sums
+from tasks.accounting.promise import Promise
+from tasks.private.density.promise import DensityPrivacy
+from tasks.private.phrases.promise import PartPrivacy
 from tasks.private.teachers.promise import TeacherPrivacy
-from tasks.private.votes.noise import VoteNoise, calibrate
+from tasks.private.training.promise import Training, calibrate_training
+from tasks.private.votes.promise import VoteNoise, VotePrivacy, calibrate
 
 PROMISE = Promise(4.0, 1e-5)
 

@@ -10,19 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tasks.private.density.promise import DensityPrivacy
-from tasks.private.parties.promise import Parties, SharedNoise
-from tasks.private.phrases.promise import PartPrivacy
-from tasks.private.votes.promise import VotePrivacy
 from tasks.accounting.integer_noise import calibrate_sums
-from tasks.private.teachers.promise import TeacherPrivacy
-from tasks.private.votes.noise import VoteNoise, calibrate
 from tasks.audit.attacks import FederatedRun, SumsAttack, canary_election, vote_attack
 from tasks.audit.bounds import epsilon_bound, largest_rate, lower_bound
 from tasks.audit.parts import few_numbers, part_attack
-from tasks.private.parties import masked_vote as party_vote
+from tasks.private.density.promise import DensityPrivacy
 from tasks.private.noise.discrete import add_noise_share
+from tasks.private.parties import masked_vote as party_vote
+from tasks.private.parties.promise import Parties, SharedNoise
+from tasks.private.phrases.promise import PartPrivacy
+from tasks.private.teachers.promise import TeacherPrivacy
 from tasks.private.votes.count import clean_votes
+from tasks.private.votes.promise import VoteNoise, VotePrivacy, calibrate
 from tests.support.data.golden import VECTORS
 
 FEW, MANY = 400, 1500

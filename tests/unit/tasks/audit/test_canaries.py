@@ -10,12 +10,11 @@ from scipy.stats import binom
 
 from connectors.embedders.registry import open_embedder
 from connectors.models.ngram.counts import fit_likelihood
-from tasks.private.votes.promise import VotePrivacy
-from tasks.private.votes.noise import calibrate
 from tasks.audit.bounds import one_run_bound, one_run_chance
-from tasks.private.votes.canaries import RARE_WORDS, Canary, Evidence, Guesses, attack_run, guess, make_canaries
 from tasks.private.votes.ballot import Ballot, Candidates
+from tasks.private.votes.canaries import RARE_WORDS, Canary, Evidence, Guesses, attack_run, guess, make_canaries
 from tasks.private.votes.count import noisy_votes
+from tasks.private.votes.promise import VotePrivacy, calibrate
 from tests.support.data.golden import VECTORS
 from tests.support.paths import ROOT
 

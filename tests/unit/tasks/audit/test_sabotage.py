@@ -10,24 +10,23 @@ from typing import Any
 import opendp.prelude as dp
 import pytest
 
-from tasks.private.density.promise import DensityPrivacy
-from tasks.private.training.promise import Training, calibrate_training
-from tasks.private.parties.promise import Parties
-from tasks.private.phrases.promise import PartPrivacy
-from tasks.private.votes.promise import VotePrivacy
 from tasks.accounting.integer_noise import calibrate_sums
-from tasks.private.teachers.promise import TeacherPrivacy
-from tasks.private.votes.noise import calibrate
 from tasks.audit.attacks import Attack, vote_attack
 from tasks.audit.parts import part_attack
-from tasks.private.training.attack import TrainingAttack
 from tasks.core.refs import Payer
-from tasks.private.parties import masked_vote as party_vote
-from tasks.private.noise import discrete
 from tasks.private import sums
+from tasks.private.density.promise import DensityPrivacy
+from tasks.private.noise import discrete
+from tasks.private.parties import masked_vote as party_vote
+from tasks.private.parties.promise import Parties
+from tasks.private.phrases.promise import PartPrivacy
+from tasks.private.teachers.promise import TeacherPrivacy
 from tasks.private.training import dp_train, tuned_classifier, tuned_writer
-from tasks.private.votes import paid as release
+from tasks.private.training.attack import TrainingAttack
+from tasks.private.training.promise import Training, calibrate_training
 from tasks.private.training.recipe import PaidTraining, Trained
+from tasks.private.votes import paid as release
+from tasks.private.votes.promise import VotePrivacy, calibrate
 
 FEW, MANY = 60, 400
 """Trials that show a tenth of the noise beyond doubt; an attack on Laplace noise needs more."""

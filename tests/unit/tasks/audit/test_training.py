@@ -6,12 +6,12 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
-from tasks.private.training.promise import Clipping, Training, TrainingNoise, calibrate_training
 from tasks.audit.bounds import Finding
-from tasks.private.training.attack import TrainingAttack
 from tasks.core.refs import Payer
 from tasks.private.training import dp_train, tuned_classifier, tuned_writer
+from tasks.private.training.attack import TrainingAttack
 from tasks.private.training.dp_train import train_privately
+from tasks.private.training.promise import Clipping, Training, TrainingNoise, calibrate_training
 from tasks.private.training.recipe import PaidTraining, Recipe, Trained
 
 pytest.importorskip("opacus")

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tasks.private.density.features import body, counted, features_of
 from tasks.density.matching import Density, examples, expect, herd, tilt, tilted, witness
+from tasks.private.density.features import body, counted, features_of
 
 LABELS = ("a", "b")
 WIDTH = 24

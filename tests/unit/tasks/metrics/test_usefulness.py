@@ -16,9 +16,9 @@ from flows.engine.tools import RunName, RunTools
 from flows.methods.wasp.config import WaspConfig
 from tasks.core.refs import Reference, Written
 from tasks.core.reuse import step_key
-from tasks.private.density.features import features_of
 from tasks.metrics.registry import compared_names
 from tasks.metrics.usefulness import ACCURACIES, Accuracy, Baseline, DiscriminatorTest, Usefulness
+from tasks.private.density.features import features_of
 from tasks.steps.density import nearest_means
 from tasks.steps.students.baseline import TOO_FEW, BaselineJob, measure_baseline, read_baseline, sample_indices
 from tasks.steps.students.evaluation import TrainJob, correct_of, score_texts, train_and_test

@@ -14,6 +14,8 @@ from scipy.stats import chi2, norm
 
 from connectors.interfaces.errors import ArtifactError, PartyError
 from connectors.security.signing import public_pem
+from tasks.private.parties import masked_vote as party_vote
+from tasks.private.parties.masked_vote import RoundKey, _stream, masked
 from tasks.private.parties.rounds import (
     COORDINATOR,
     File,
@@ -26,8 +28,6 @@ from tasks.private.parties.rounds import (
     unmasked,
     unpack,
 )
-from tasks.private.parties import masked_vote as party_vote
-from tasks.private.parties.masked_vote import RoundKey, _stream, masked
 from tasks.private.votes.ballot import Candidates
 from tests.support.data.masked_rounds import Federation, ints
 

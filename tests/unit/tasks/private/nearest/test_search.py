@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from connectors.interfaces.errors import ConfigError
 from tasks.private.votes import nearest as search
-from tasks.private.votes.exact import margins
-from tasks.private.votes.nearest import rank
 from tasks.private.votes.ballot import LONGEST, Ballot, Candidates, squared_lengths, usable
+from tasks.private.votes.nearest import margins, rank
 from tests.support.data.elections import candidates
 from tests.support.data.nearest_lists import NAMES, brute_force, election, same
 

@@ -18,14 +18,14 @@ from flows.methods.dp_kps.config import DpKpsConfig
 from flows.methods.dp_kps.releases import check_sizes
 from flows.methods.dp_kps.run import DpKpsRun
 from tasks.accounting.composition import epsilon_of, mu_of
-from tasks.private.phrases.promise import PartPrivacy
 from tasks.accounting.integer_noise import calibrate_sums
-from tasks.private.phrases.features import Shape, members_of
 from tasks.keyphrases.phrases import vocabulary_of
 from tasks.keyphrases.sequences import SequenceChoice
-from tasks.private.rows.rows import problems_file
 from tasks.private.phrases import count as keyphrases
 from tasks.private.phrases.count import clean_density, clean_vocabulary
+from tasks.private.phrases.features import Shape, members_of
+from tasks.private.phrases.promise import PartPrivacy
+from tasks.private.rows.rows import problems_file
 from tasks.private.sums import NoisySums
 from tasks.steps import keyphrases as keyphrasing
 from tests.support.data.short_texts import LABELS, WORDS, save_rows

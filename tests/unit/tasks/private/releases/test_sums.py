@@ -19,18 +19,18 @@ from connectors.interfaces.errors import ArtifactError, ConfigError, InputError,
 from connectors.interfaces.ledger import BudgetPlan
 from connectors.ledger.ledger import PrivacyLedger
 from tasks.accounting.composition import epsilon_of, filter_epsilon, second_opinion
-from tasks.private.density.promise import DensityPrivacy
-from tasks.private.phrases.promise import PartPrivacy
 from tasks.accounting.integer_noise import LEAST_SCALE_INT, SumNoise, calibrate_sums
-from tasks.private.teachers.promise import TeacherPrivacy
 from tasks.core.refs import Payer
-from tasks.private.density.features import body, counted
 from tasks.private.density import count as density
 from tasks.private.density.count import clean_sums
+from tasks.private.density.features import body, counted
+from tasks.private.density.promise import DensityPrivacy
 from tasks.private.phrases.count import clean_density, clean_vocabulary, contribution, features_at
-from tasks.private.teachers.labels import clean_labels
+from tasks.private.phrases.promise import PartPrivacy
 from tasks.private.sums import CleanSums, NoisySums, SumJob, add_noise, release_sums, write_sums
 from tasks.private.teachers.answers import clean_answers
+from tasks.private.teachers.labels import clean_labels
+from tasks.private.teachers.promise import TeacherPrivacy
 from tasks.private.votes.ballot import Ballot
 
 LABELS = ("a", "b", "c")

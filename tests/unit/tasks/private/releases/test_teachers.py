@@ -16,13 +16,13 @@ from connectors.interfaces.errors import ArtifactError, InputError, PrivateInput
 from flows.methods.kd_tutor.releases import kd_releases
 from flows.methods.kd_tutor.run import KdRun
 from tasks.accounting.integer_noise import calibrate_sums
-from tasks.private.teachers.promise import TeacherPrivacy
 from tasks.core.refs import Payer, Written
-from tasks.private.teachers import answers as teachers
 from tasks.private.sums import NoisySums
-from tasks.private.teachers.answers import TeacherJob, clean_answers, shard, shard_of
-from tasks.steps import discriminator
+from tasks.private.teachers import answers as teachers
 from tasks.private.teachers import step as teaching
+from tasks.private.teachers.answers import TeacherJob, clean_answers, shard, shard_of
+from tasks.private.teachers.promise import TeacherPrivacy
+from tasks.steps import discriminator
 from tasks.steps.discriminator import SelectSpec
 from tasks.students.spec import StudentSpec
 from tests.support.data.short_texts import LABELS, save_rows

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tasks.private.training.promise import Training
-from tasks.private.training.dp_train import EncodedRows, train_privately
-from tasks.private.training.tuned_classifier import _encoded, vector_head
 from tasks.private.training.classifier_step import classify
+from tasks.private.training.dp_train import EncodedRows, train_privately
+from tasks.private.training.promise import Training
 from tasks.private.training.recipe import Recipe
+from tasks.private.training.tuned_classifier import _encoded, vector_head
 from tasks.students.spec import StudentSpec
 from tasks.students.transformer import open_network
 from tests.support.models.dp_training import taken

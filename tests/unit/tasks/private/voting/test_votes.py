@@ -14,12 +14,11 @@ from hypothesis import strategies as st
 
 from connectors.interfaces.errors import ArtifactError, ConfigError, InputError
 from tasks.accounting.composition import epsilon_of
-from tasks.private.votes.promise import VotePrivacy
-from tasks.private.votes.noise import PRE_TEXT_EXCESS, calibrate
-from tasks.private.votes.nearest import rank
 from tasks.private.votes.ballot import Ballot, Candidates
-from tasks.private.votes.persons import join
 from tasks.private.votes.count import NoisyVotes, RawVotes, noisy_votes
+from tasks.private.votes.nearest import rank
+from tasks.private.votes.persons import join
+from tasks.private.votes.promise import PRE_TEXT_EXCESS, VotePrivacy, calibrate
 from tests.support.data.elections import ballot, candidates, counts, elections, noise_for, squared_bound, without
 from tests.support.data.nearest_lists import brute_force
 from tests.support.ledgers import gaussian_event

@@ -13,9 +13,9 @@ import pytest
 from connectors.interfaces.errors import ConfigError, FinalError, PartyError
 from connectors.security.signing import open_signing_key
 from flows.runtime.state_folder import COORDINATOR_KEY
-from tasks.private.parties.rounds import File, RoundPlan, message_path, open_message, round_folder, sign_message
 from tasks.private.parties.masked_vote import RoundKey
 from tasks.private.parties.party import check_plan, take_part
+from tasks.private.parties.rounds import File, RoundPlan, message_path, open_message, round_folder, sign_message
 from tasks.private.votes.step import candidates
 from tests.support.runs.federation import (
     LABELS,
