@@ -1,6 +1,6 @@
 """Steps of tutor and teachers: noisy label counts; train and query each teacher, and release all answers.
 
-Song et al. 2024, Eq. 3 and Eq. 1. Only tasks/private/releases reads private rows.
+Song et al. 2024, Eq. 3 and Eq. 1. Only answers.py and labels.py read private rows.
 """
 
 from collections.abc import Sequence

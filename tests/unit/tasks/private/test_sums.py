@@ -346,7 +346,7 @@ def test_clean_sums_cannot_be_stored_and_damaged_ones_are_refused() -> None:
             NoisySums.from_bytes(damaged)
 
 
-# --- the density of private rows: its own facts; tests/unit/tasks/private/releases/test_sums.py has the contract
+# --- the density of private rows: its own facts; tests/unit/tasks/private/test_sums.py has the contract
 
 
 def noise_of(**privacy: Any) -> SumNoise[DensityPrivacy]:
