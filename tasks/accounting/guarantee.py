@@ -41,7 +41,7 @@ class ReleaseNoise(Protocol):
 
 
 class Charged(Protocol):
-    """What a guarantee needs to know of a release."""
+    """The part of a release that its guarantee needs."""
 
     @property
     def noise(self) -> Any:

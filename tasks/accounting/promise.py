@@ -1,4 +1,4 @@
-"""What a run promises: epsilon, delta, neighbouring datasets, and the unit that is protected."""
+"""The promise of a run: epsilon, delta, neighbouring datasets, and the protected unit."""
 
 from dataclasses import dataclass
 from typing import Any, Literal

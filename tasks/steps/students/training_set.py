@@ -1,4 +1,4 @@
-"""What a student learns from: the texts of a run with their labels, in the form that its kind needs."""
+"""The training set of a student: the texts of a run with their labels, in the form that its kind needs."""
 
 from collections.abc import Sequence
 
