@@ -281,10 +281,10 @@ def _run_flow(flow: str, config: Any, resumes: str | None = None) -> Output:
     from flows.runtime.prefect_server import require_server
 
     with ended_in_order(), explain_prefect_failure(home), show_progress() as display:
+        _require_fitting_records(flow, config, home)
         require_server()
         if entry.continued:
             display.say("Checking data, models and privacy budget ...")
-        _require_fitting_records(flow, config, home)
         summary: Any = entry.flow()(config, **({"resumes": resumes} if resumes else {}))
     return Output(summary, entry.text().summary)
 

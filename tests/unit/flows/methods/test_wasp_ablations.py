@@ -28,7 +28,8 @@ def asked(home: Path, **changes: Any) -> dict[str, Any]:
     run = WaspRun(prepared, RunBook(prepared.tools.artifacts, {}), 0.0)
     written = [Written(plm, 0, dataclasses.replace(REF, path=plm, rows=12)) for plm in run.plms]
     equal = {plm: 1 / len(run.plms) for plm in run.plms}
-    vote = dataclasses.replace(run.vote_spec(1), payer=Payer("", ""))
+    votes = not run.config.method.releases_density
+    vote = dataclasses.replace(run.vote_spec(1), payer=Payer("", "")) if votes else None
     return {
         "write": run.write_jobs(1, equal, REF, written),
         "vote": vote,
