@@ -4,7 +4,8 @@ from typing import Any
 
 from connectors.interfaces.counts import counted, duration
 from connectors.interfaces.money import format_dollars
-from flows.engine.text import epsilon, table
+from flows.engine.text import table
+from tasks.accounting.guarantee import epsilon_text
 
 
 def plan(value: dict[str, Any]) -> str:
@@ -23,8 +24,8 @@ def plan(value: dict[str, Any]) -> str:
     for mechanism in value["mechanisms"]:
         lines.append(
             f"{mechanism['mechanism']:<{width}} {mechanism['noise']} noise of scale {mechanism['noise_scale']:.4f}, "
-            f"{mechanism['releases']} release(s), epsilon stated {epsilon(mechanism['epsilon_stated'])}, claimed "
-            f"{epsilon(mechanism['epsilon_claimed'])}, "
+            f"{mechanism['releases']} release(s), epsilon stated {epsilon_text(mechanism['epsilon_stated'])}, claimed "
+            f"{epsilon_text(mechanism['epsilon_claimed'])}, "
             f"delta {mechanism['delta']:g}, one {mechanism['protects']}, {mechanism['adjacency']}"
         )
     whole = value["pipeline"]
@@ -32,7 +33,7 @@ def plan(value: dict[str, Any]) -> str:
         lines.append(
             f"whole run     {whole['samples']} texts by {', '.join(whole['models'])}, {whole['canaries']} canaries, "
             f"{whole['guesses']} guesses: at most {whole['epsilon_most']:.2f} of epsilon "
-            f"{epsilon(whole['epsilon_claimed'])} can be proven, with confidence {whole['confidence']:g}"
+            f"{epsilon_text(whole['epsilon_claimed'])} can be proven, with confidence {whole['confidence']:g}"
         )
     return "\n".join(lines)
 
@@ -79,8 +80,8 @@ def _guesses(value: dict[str, Any]) -> list[str]:
 def notes(value: dict[str, Any]) -> list[str]:
     """Return notes on mechanisms whose accounted epsilon exceeds the stated one."""
     return [
-        f"{mechanism['mechanism']}: the printed epsilon {epsilon(mechanism['epsilon_stated'])} is no guarantee for one "
-        f"{mechanism['protects']}, which can cost {epsilon(mechanism['epsilon_claimed'])}; at least "
+        f"{mechanism['mechanism']}: the printed epsilon {epsilon_text(mechanism['epsilon_stated'])} is no guarantee "
+        f"for one {mechanism['protects']}, which can cost {epsilon_text(mechanism['epsilon_claimed'])}; at least "
         f"{_epsilon(mechanism)} is proven"
         for mechanism in value["mechanisms"]
         if not mechanism["stated_holds"]
@@ -108,7 +109,7 @@ def reasons(value: dict[str, Any]) -> list[str]:
 
 def _too_much(mechanism: dict[str, Any]) -> str:
     return (
-        f"{mechanism['mechanism']}: epsilon {epsilon(mechanism['epsilon_claimed'])} is claimed, at least "
+        f"{mechanism['mechanism']}: epsilon {epsilon_text(mechanism['epsilon_claimed'])} is claimed, at least "
         f"{_epsilon(mechanism)} is proven at delta {mechanism['delta']:g}"
     )
 
@@ -122,9 +123,9 @@ def _row(line: dict[str, Any]) -> dict[str, Any]:
     return {
         "mechanism": line["mechanism"],
         "protects": f"{line['protects']}, {line['adjacency']}",
-        "stated": epsilon(line["epsilon_stated"]),
-        "claimed": epsilon(line["epsilon_claimed"]),
-        "proven at least": epsilon(line["epsilon_proven"]),
+        "stated": epsilon_text(line["epsilon_stated"]),
+        "claimed": epsilon_text(line["epsilon_claimed"]),
+        "proven at least": epsilon_text(line["epsilon_proven"]),
         "fresh noise": "yes" if line.get("fresh", True) else "NO",
         "releases": line["releases"],
         "verdict": ("passed" if line["passed"] else "RED")

@@ -155,13 +155,14 @@ def _counted(value: dict[str, Any]) -> str:
 
 
 def _status_table(value: dict[str, Any]) -> str:
-    from flows.engine.text import epsilon, table
+    from flows.engine.text import table
+    from tasks.accounting.guarantee import epsilon_text
 
     rows = [
         [
             status["dataset"],
             _cap(status),
-            epsilon(status["spent"]),
+            epsilon_text(status["spent"]),
             f"{status['reserved']:.4f}",
             "no limit" if status["left"] is None else f"{status['left']:.4f}",
             "-" if status["delta"] is None else f"{status['delta']:g}",

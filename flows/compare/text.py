@@ -5,7 +5,8 @@ from typing import Any
 
 from connectors.interfaces.counts import duration
 from connectors.interfaces.money import format_dollars
-from flows.engine.text import cap_text, epsilon, table
+from flows.engine.text import cap_text, table
+from tasks.accounting.guarantee import epsilon_text
 
 
 def plan(value: dict[str, Any]) -> str:
@@ -24,7 +25,7 @@ def plan(value: dict[str, Any]) -> str:
     for dataset in value["datasets"]:
         lines.append(
             f"budget        dataset '{dataset['dataset']}': {dataset['runs']} runs, {dataset['releases']} releases, "
-            f"total epsilon {epsilon(dataset['epsilon'])} at delta {dataset['delta']:g}; every cell is charged"
+            f"total epsilon {epsilon_text(dataset['epsilon'])} at delta {dataset['delta']:g}; every cell is charged"
             f"{cap_text(dataset, 'cells will be refused')}"
         )
     if not value["datasets"]:
@@ -45,6 +46,6 @@ def summary(value: dict[str, Any]) -> str:
 
 
 def _plan_row(cell: dict[str, Any]) -> Sequence[object]:
-    spent = epsilon(cell["epsilon_exact"]) if cell["releases"] else "none"
+    spent = epsilon_text(cell["epsilon_exact"]) if cell["releases"] else "none"
     shown = [cell[name] for name in ("row", "column", "seed", "flow", "calls")]
     return [*shown, format_dollars(cell["dollars_about"]), spent]

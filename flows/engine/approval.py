@@ -13,7 +13,6 @@ from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import ApprovalError, ConfigError
 from flows.config.base import AnyConfig
 from flows.config.execution import PACE
-from flows.engine.method import Release
 from flows.engine.plan import measured_lengths, plan_of
 from flows.engine.text import plan as format_plan
 from flows.engine.tools import RunTools
@@ -23,6 +22,7 @@ from flows.runtime.state_folder import state_folder, who
 from flows.runtime.stores import open_artifacts
 from flows.runtime.terminal_progress import display
 from tasks.accounting.guarantee import Guarantee
+from tasks.private.release import Release
 from tasks.text.prompts import TaskCard
 
 NOTHING = "Nothing was spent and no private data was opened."

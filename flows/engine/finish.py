@@ -18,7 +18,6 @@ from connectors.interfaces.errors import ConfigError
 from connectors.tracking.address import redact
 from flows.catalog import find_method
 from flows.engine.federation import parties_happened
-from flows.engine.method import audits_of
 from flows.engine.run import Run, RunResults
 from flows.engine.run_page import result_line, show_result
 from flows.engine.summary import elapsed, outgoing, summary
@@ -34,6 +33,7 @@ from tasks.accounting.guarantee import finite
 from tasks.core.refs import Written
 from tasks.metrics.answer_counts import AnswerCounts, count_answers, describe_problems
 from tasks.private.parties.coordinator import end_run
+from tasks.private.release import audits_of
 from tasks.reporting.plots import balance_plot, confusion_plot, fid_accuracy_plot, weights_plot
 from tasks.reporting.report import render
 from tasks.reporting.run_record import (

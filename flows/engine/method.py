@@ -9,19 +9,18 @@ over them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from prefect import Flow
     from pydantic import BaseModel
 
-    from connectors.interfaces.ledger import Charge
-    from tasks.accounting.guarantee import Guarantee, ReleaseNoise
-    from tasks.audit.attacks import Attack
-    from tasks.reporting.run_record import Released, Section
+    from tasks.accounting.guarantee import Guarantee
+    from tasks.private.release import Release
+    from tasks.reporting.run_record import Section
     from tasks.text.keyphrase_prompts import Seeding
     from tasks.text.prompts import TaskCard
 
@@ -65,57 +64,6 @@ class FlowEntry:
     def text(self) -> Any:
         """Import and return the module that formats its plan and its summary."""
         return import_module(self.text_module)
-
-
-@dataclass(frozen=True, slots=True)
-class AuditCase:
-    """An audit of a release.
-
-    `kind`: the first two words of the mechanism's name in the findings of an audit. `claim`: the numbers that a finding
-    and a vote must share to match; None for other releases, which are compared by noise and sensitivity. `attack`:
-    creates the attack; None for a release that no audit attacks.
-    """
-
-    kind: str
-    charge: Charge
-    claim: Mapping[str, Any] | None = None
-    attack: Callable[[], Attack] | None = None
-
-
-class Release(Protocol):
-    """A differentially private output of a run."""
-
-    @property
-    def name(self) -> str:
-        """Name of the release, unique in a run."""
-
-    if TYPE_CHECKING:  # a dataclass would take a property that it inherits for the default of its field
-
-        @property
-        def noise(self) -> ReleaseNoise | None:
-            """The calibrated noise; None for an exposure without noise, and for rows that stay closed."""
-
-    def charges(self) -> tuple[Charge, ...]:
-        """Return the charges in the privacy ledger, in order, with sensitivity and scale as fields."""
-
-    def plan(self) -> Sequence[str]:
-        """Return the lines of the plan about this release."""
-
-    def warnings(self, card: TaskCard) -> list[str]:  # noqa: ARG002
-        """Return warnings to show before a run; they contain public numbers only."""
-        return []
-
-    def outcome(self) -> Released:
-        """Return the content for report, data card and ledger page."""
-
-    def audits(self) -> tuple[AuditCase, ...]:
-        """Return the audits of this release; empty means "never audited"."""
-        return ()
-
-
-def audits_of(guarantee: Guarantee[Release]) -> dict[str, tuple[AuditCase, ...]]:
-    """Return the audits of each charged release of a run, by its name."""
-    return {release.name: release.audits() for release in guarantee.releases if release.charges()}
 
 
 def empty(*_: Any) -> tuple[()]:

@@ -16,18 +16,17 @@ from flows.config.files import read_stored
 from flows.config.method import Asks
 from flows.config.paths import dataset_of
 from flows.config.task_files import load_task
-from flows.engine import text
 from flows.engine.checks import problems_of, raise_problems
 from flows.engine.datasets import require_unit, with_declared_rows
 from flows.engine.federation import federation_of, parties_planned, planned_lines
-from flows.engine.method import Release
 from flows.engine.prepare import check_numbers, guarantee_of
 from flows.engine.tools import RunTools
 from flows.engine.warnings import warnings_of
 from flows.runtime.manifest import read_book
 from flows.runtime.state_folder import state_folder
 from flows.runtime.stores import open_artifacts, open_ledger
-from tasks.accounting.guarantee import Guarantee, finite
+from tasks.accounting.guarantee import Guarantee, epsilon_text, finite
+from tasks.private.release import Release
 from tasks.private.votes.promise import VoteNoise
 from tasks.text.prompts import TaskCard, contrastive, zero_shot
 
@@ -194,10 +193,10 @@ def _privacy_lines(plan: Mapping[str, Any], release_lines: Sequence[str]) -> lis
         lines.append(f"private data  registered dataset {plan['dataset']}")
     if plan["group"]:
         lines.append(f"group         {plan['group']}: charged to all datasets of this group")
-    stated, exact = text.epsilon(plan["epsilon_stated"]), text.epsilon(plan["epsilon_exact"])
+    stated, exact = epsilon_text(plan["epsilon_stated"]), epsilon_text(plan["epsilon_exact"])
     lines.append(f"epsilon       stated {stated}, exact {exact}, delta {plan['delta']:g}, {plan['adjacency']}")
     if plan["parties"] is not None:
-        lines += planned_lines(plan["parties"], text.epsilon)
+        lines += planned_lines(plan["parties"], epsilon_text)
     return lines
 
 

@@ -22,7 +22,6 @@ from flows.config.task_files import load_task
 from flows.engine.checks import problems_of, raise_problems
 from flows.engine.datasets import notify_owner, view_of, with_declared_rows
 from flows.engine.federation import federation_of, identify_parties
-from flows.engine.method import Release
 from flows.engine.run_identity import (
     RunParts,
     changed_parts,
@@ -43,6 +42,7 @@ from tasks.core.refs import Reference
 from tasks.private.parties.coordinator import Federation
 from tasks.private.parties.promise import SharedNoise, shared_charge
 from tasks.private.parties.rounds import ROUNDS
+from tasks.private.release import Release
 from tasks.private.rows.rows import Identity, identify, require_rows_of
 from tasks.private.votes.promise import VoteNoise
 from tasks.text.prompts import TaskCard

@@ -9,6 +9,7 @@ from connectors.interfaces.counts import counted, duration
 from connectors.interfaces.errors import default_cap_advice
 from connectors.interfaces.money import format_dollars, of_which_estimated
 from flows.engine.run_summary import RunSummary
+from tasks.accounting.guarantee import epsilon_text
 from tasks.reporting.run_record import STUBS
 
 
@@ -27,11 +28,6 @@ def table(rows: Sequence[Sequence[object]], heads: Sequence[str]) -> str:
 def number(value: float | None, digits: int = 4) -> str:
     """Return a number, or 'not measured'."""
     return "not measured" if value is None else f"{value:.{digits}f}"
-
-
-def epsilon(value: float | None) -> str:
-    """Return an epsilon; None means no noise."""
-    return "infinite (NOT PRIVATE)" if value is None else f"{value:.4f}"
 
 
 def plan(value: dict[str, Any]) -> str:
@@ -147,7 +143,7 @@ def _rounds(values: Mapping[str, Any]) -> list[str]:
 def outcome(run: RunSummary) -> str:
     """Return the number of texts and the privacy loss of a run."""
     unit = f" per {run.protects}" if run.protects else ""
-    loss = f"privacy loss of the output: epsilon {epsilon(run.epsilon_spent)} at delta {run.delta:g}{unit}"
+    loss = f"privacy loss of the output: epsilon {epsilon_text(run.epsilon_spent)} at delta {run.delta:g}{unit}"
     if not run.iterations and run.epsilon_spent is not None:
         return f"trained on the private rows by DP-SGD; {loss}"
     if not run.iterations:
@@ -165,7 +161,7 @@ def budget_lines(run: RunSummary) -> list[str]:
     if charged is None:
         return ["budget      added: not recorded"]
     return [
-        f"budget      added: epsilon {epsilon(run.epsilon_added)} (releases: {charged} charged, "
+        f"budget      added: epsilon {epsilon_text(run.epsilon_added)} (releases: {charged} charged, "
         f"{run.releases - charged} reused from earlier runs)"
     ]
 
@@ -207,7 +203,7 @@ def iterations(rows: Sequence[Mapping[str, Any]]) -> str:
         columns["FID"] = [number(row["fid"]) for row in rows]
     if any(value is not None for value in probe):
         columns["probe accuracy"] = [number(value) for value in probe]
-    columns["epsilon so far"] = [epsilon(row["epsilon"]) for row in rows]
+    columns["epsilon so far"] = [epsilon_text(row["epsilon"]) for row in rows]
     columns["new texts (weight)"] = [", ".join(_new(row)) for row in rows]
     return table(list(zip(*columns.values(), strict=True)), list(columns))
 
@@ -246,8 +242,8 @@ def _state(run: dict[str, Any]) -> str:
 def _result(run: dict[str, Any]) -> list[str]:
     if run["n_synthetic"] is None:  # no summary; the ledger has its spending so far
         return ["-", "-", "-"]
-    added = "not recorded" if run.get("releases_charged") is None else epsilon(run["epsilon_added"])
-    return [added, epsilon(run["epsilon_spent"]), number(run["accuracy"])]
+    added = "not recorded" if run.get("releases_charged") is None else epsilon_text(run["epsilon_added"])
+    return [added, epsilon_text(run["epsilon_spent"]), number(run["accuracy"])]
 
 
 def shown(value: dict[str, Any], finished: Callable[[dict[str, Any]], str] = summary) -> str:

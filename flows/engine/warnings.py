@@ -9,10 +9,10 @@ from flows.config.paths import rows_ref
 from flows.config.privacy import Privacy
 from flows.config.rows import PrivateRows
 from flows.engine.datasets import view_of
-from flows.engine.method import Release
 from flows.runtime.state_folder import open_to_others, state_folder
 from flows.runtime.stores import open_ledger
 from tasks.accounting.guarantee import Guarantee
+from tasks.private.release import Release
 from tasks.text.prompts import TaskCard
 
 

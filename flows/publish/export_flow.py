@@ -9,7 +9,6 @@ from prefect.settings import get_current_settings
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.counts import counted
 from connectors.interfaces.errors import ApprovalError, ConfigError
-from flows.engine.text import epsilon
 from flows.publish.dataset_card import BundleFacts
 from flows.publish.export import export_run
 from flows.publish.gate import warnings_of
@@ -17,6 +16,7 @@ from flows.runtime.manifest import Approval, read_book
 from flows.runtime.pausing import ask_in_prefect
 from flows.runtime.state_folder import state_folder, who
 from flows.runtime.stores import open_artifacts
+from tasks.accounting.guarantee import epsilon_text
 from tasks.reporting.text import added, charged
 
 NOTHING = "Nothing was exported."
@@ -69,7 +69,7 @@ def _text(facts: BundleFacts, requester: str) -> str:
     lines = [
         f"run           {report.run_id} of dataset '{facts.book['dataset']}'",
         f"texts         {report.n_synthetic}, and the student",
-        f"privacy loss  epsilon {epsilon(report.epsilon_spent)} of these texts at delta {report.delta:g} per "
+        f"privacy loss  epsilon {epsilon_text(report.epsilon_spent)} of these texts at delta {report.delta:g} per "
         f"{report.protects} in {counted(report.releases, 'release')}",
         f"budget        this run added epsilon {added(report)} ({charged(report)})",
         f"guarantee     {facts.unit}",

@@ -18,7 +18,6 @@ from connectors.artifacts.atomic_files import write_text_whole
 from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import ConfigError, LedgerError
 from connectors.ledger.state import EXPORT, EXPOSED, GROUP, JOINED, LOOK, RELEASING, VIEW, Entry, drawn_releases
-from flows.engine.method import AuditCase
 from flows.engine.spending import output_of
 from flows.runtime.manifest import now
 from flows.runtime.state_folder import is_party, state_folder
@@ -26,8 +25,12 @@ from flows.runtime.stores import open_artifacts, open_ledger
 from flows.storage.audit_findings import audits_of_releases
 from tasks.accounting.composition import epsilon_of, second_opinion
 from tasks.accounting.guarantee import finite
-from tasks.audit.parts import KINDS
+from tasks.core.refs import GUIDANCE
+from tasks.private.density.release import DensityRelease
 from tasks.private.parties.promise import parties_of
+from tasks.private.phrases.release import PhrasesRelease, VocabularyRelease
+from tasks.private.release import AuditCase
+from tasks.private.teachers.release import LabelCountsRelease, TeacherAnswersRelease
 from tasks.private.votes.promise import sides_of
 from tasks.reporting import text as words
 from tasks.reporting.run_record import RunRecord, from_json
@@ -63,7 +66,15 @@ KINDS_OF_LINES = {
     "void": "a release that nobody saw does not count",
 }
 """Meaning of each kind of ledger line; with 'group ' before it, it is about another dataset of the group."""
-AUDITED = {"training": "dp_sgd training", "exam": "kd labels"} | {part: kind.audited for part, kind in KINDS.items()}
+AUDITED = {
+    "training": "dp_sgd training",
+    "exam": "kd labels",
+    "labels": LabelCountsRelease.audited,
+    "answers": TeacherAnswersRelease.audited,
+    "vocabulary": VocabularyRelease.audited,
+    "density": PhrasesRelease.audited,
+    GUIDANCE: DensityRelease.audited,
+}
 """Kind of audit that attacks a release, by its slot in the ledger; for other slots the kind has the slot's name."""
 
 

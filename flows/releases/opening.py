@@ -15,10 +15,9 @@ from statistics import fmean, median
 from typing import Any, ClassVar, Final, Self
 
 from connectors.interfaces.ledger import Charge
-from flows.engine.method import Release
 from flows.engine.text import table
 from tasks.accounting.composition import gaussian_sigma
-from tasks.reporting.run_record import Released
+from tasks.private.release import Release, Released
 from tasks.reporting.text import certainty
 
 MEASURED = Path(__file__).with_name("opening_measured.yaml")

@@ -1,83 +1,17 @@
-"""The noisy votes of private records on synthetic texts (Zou et al. 2025, section 4.4; Xie et al. 2024)."""
+"""The promise of a configuration, and the votes of methods whose private records vote."""
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import ClassVar
+from dataclasses import asdict
 
-from connectors.interfaces.ledger import Charge
 from flows.config.base import RunConfig
 from flows.engine.federation import federation_of
-from flows.engine.method import AuditCase, Release
 from tasks.accounting.guarantee import Guarantee
 from tasks.accounting.promise import Promise
-from tasks.audit.attacks import Attack, claims_of, vote_attack
-from tasks.private.votes.promise import VoteNoise, VotePrivacy, calibrate, signal_index
-from tasks.reporting.run_record import Released, Touched
-from tasks.text.prompts import TaskCard
+from tasks.private.release import Release
+from tasks.private.votes.promise import VoteNoise, VotePrivacy, calibrate
+from tasks.private.votes.release import VotesRelease
 
-
-@dataclass(frozen=True, slots=True)
-class VotesRelease(Release):
-    """All noisy votes of a run."""
-
-    config: RunConfig
-    noise: VoteNoise
-    name: ClassVar[str] = "votes"
-
-    def charges(self) -> tuple[Charge, ...]:
-        """Return one charge for each vote."""
-        return (self.noise.charge,) * self.noise.releases if self.noise.releases else ()
-
-    def plan(self) -> Sequence[str]:
-        """Return the number of votes and their noise."""
-        noise = self.noise
-        if not noise.releases:
-            return ()
-        return (
-            f"releases      {noise.releases} noisy votes, one {noise.privacy.protects} changes each by at most "
-            f"{noise.sensitivity:.4f} (L2)",
-            f"noise         sigma {noise.sigma:.4f} votes, calibration {noise.calibration}",
-        )
-
-    def warnings(self, card: TaskCard) -> list[str]:
-        """Warn when the noise exceeds the votes."""
-        rows = self.config.private.public_number if self.config.private else None
-        if rows is None or self.noise.sigma <= 0:
-            return []
-        index = signal_index(rows, self.noise.sigma, self.config.method.candidates // len(card.labels))
-        if index >= 1:
-            return []
-        auto = ""
-        if self.config.flow_name == "wasp" and self.config.parties is None:
-            auto = ". Or set method.guidance: auto, which releases one density if that is expected to help"
-        return [
-            f"signal index {index:.2f} < 1: with {rows} rows the noise exceeds the votes, so the choice of examples "
-            f"is near chance. Use more rows, a larger epsilon or fewer iterations{auto}"
-        ]
-
-    def outcome(self) -> Released:
-        """Return the outputs that depend on votes, and the votes without noise."""
-        noise = self.noise
-        unnoised = noise.non_private and bool(noise.releases and noise.sensitivity)
-        exposed = Touched("votes without noise", "release.parquet of each iteration", "privacy.epsilon: inf")
-        return Released(
-            self.name,
-            "votes",
-            affected="the noisy votes: selected examples, weights, prompts, synthetic texts, student",
-            unnoised=(exposed,) if unnoised else (),
-        )
-
-    def audits(self) -> tuple[AuditCase, ...]:
-        """Return the claim that findings of a vote audit must match."""
-        noise = self.noise
-        if not noise.releases or noise.non_private:
-            return ()
-        about = {"sides": noise.privacy.sides, "shared": self.config.parties is not None}
-        return (AuditCase("vote", noise.charge, claims_of("vote", noise) | about, self._attack),)
-
-    def _attack(self) -> Attack:
-        federation = federation_of(self.config)
-        return vote_attack(self.noise, federation.parties if federation else None)
+USE_AUTO = ". Or set method.guidance: auto, which releases one density if that is expected to help"
+"""Remedy for votes that the noise exceeds."""
 
 
 def promise_of(config: RunConfig) -> Promise:
@@ -107,4 +41,13 @@ def vote_noise(config: RunConfig, promise: Promise) -> VoteNoise:
 def vote_releases(config: RunConfig) -> Guarantee[Release]:
     """Return the guarantee of a method whose private records vote."""
     promise = promise_of(config)
-    return Guarantee(promise, (VotesRelease(config, vote_noise(config, promise)),))
+    return Guarantee(promise, (votes_release(config, vote_noise(config, promise)),))
+
+
+def votes_release(config: RunConfig, noise: VoteNoise) -> VotesRelease:
+    """Return the release of a configuration's votes, with the public numbers that its warnings state."""
+    rows = config.private.public_number if config.private else None
+    has_auto = config.flow_name == "wasp" and config.parties is None
+    federation = federation_of(config)
+    parties = federation.parties if federation else None
+    return VotesRelease(noise, rows, config.method.candidates, USE_AUTO if has_auto else "", parties)

@@ -13,7 +13,7 @@ from connectors.interfaces.errors import ArtifactError
 if TYPE_CHECKING:
     from connectors.artifacts.store import Artifacts
     from connectors.interfaces.ledger import Charge
-    from flows.engine.method import AuditCase
+    from tasks.private.release import AuditCase
 
 SAME = ("noise_scale", "sensitivity", "releases", "delta", "protects", "adjacency")
 """Values that must be equal in a run's votes and an audited mechanism for the audit to apply to the run."""

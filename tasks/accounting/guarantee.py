@@ -120,6 +120,11 @@ def finite(epsilon: float) -> float | None:
     return epsilon if math.isfinite(epsilon) else None
 
 
+def epsilon_text(value: float | None) -> str:
+    """Return an epsilon in words; None means no noise."""
+    return "infinite (NOT PRIVATE)" if value is None else f"{value:.4f}"
+
+
 def no_release() -> Guarantee[Any]:
     """Return the guarantee of a run that opens no private record: epsilon and delta are 0."""
     return Guarantee(Promise(0.0, 0.0))

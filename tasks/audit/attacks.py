@@ -8,7 +8,7 @@ likelihood ratio, summed over all numbers, is compared with a threshold that was
 claimed scale: the bound is on epsilon.
 
 Votes are attacked near and far (WASP) or near alone (private evolution), of one owner or of several parties.
-tasks/audit/parts.py declares the attacks on other sums, tasks/private/training/attack.py has the one on trainings.
+The attacks on other sums and on trainings are the file attack.py of their packages in tasks/private.
 """
 
 import math

@@ -15,6 +15,7 @@ from tasks.metrics.answer_counts import AnswerCounts
 from tasks.metrics.iteration_record import EARLIER_PROBE, Facts
 from tasks.metrics.metrics import weighted_scores
 from tasks.metrics.usefulness import DiscriminatorTest, Usefulness
+from tasks.private.release import Released, Touched
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -68,31 +69,6 @@ class Scores:
     def weighted(self) -> dict[str, float]:
         """Precision, recall and F1 over classes weighted by their size, by metric name."""
         return weighted_scores(self.per_class)
-
-
-@dataclass(frozen=True, slots=True)
-class Touched:
-    """One computation on private rows without noise: name, location, reason."""
-
-    what: str
-    where: str
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Released:
-    """A release after a run.
-
-    `kind`: "votes", "training", "density", "keyphrases", "teachers" or a kind of the method.
-    `text`: the released values, as a sentence without its full stop; empty for votes, whose noise the report describes.
-    `affected`: the outputs that depend on the release. `unnoised`: values that were computed without noise.
-    """
-
-    name: str
-    kind: str
-    text: str = ""
-    affected: str = ""
-    unnoised: tuple[Touched, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,13 +17,13 @@ from connectors.interfaces.artifacts import ArtifactRef, StepKey
 from connectors.interfaces.ledger import Charge, ReleaseRequest
 from connectors.interfaces.rows import PrivateRef, RowsRef, TermsRef
 from flows.config.task_files import load_task
-from flows.methods.only_private.releases import ExposureRelease
 from tasks.accounting.integer_noise import calibrate_sums
 from tasks.core.refs import Payer, Reference, Written
 from tasks.core.reuse import VERSIONS, step_key
 from tasks.keyphrases.sequences import SequenceChoice
 from tasks.private.density.promise import DensityPrivacy
 from tasks.private.exposure import step as plain_student
+from tasks.private.exposure.release import ExposureRelease
 from tasks.private.parties.coordinator import Federation, federated_vote
 from tasks.private.parties.promise import Parties
 from tasks.private.phrases.features import Shape

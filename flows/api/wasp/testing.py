@@ -15,10 +15,11 @@ from connectors.interfaces.models import Completion, LanguageModel
 from connectors.interfaces.prompts import Prompt
 from flows.config.base import RunConfig
 from flows.config.files import load_config
-from flows.engine.method import Method, Release
+from flows.engine.method import Method
 from tasks.accounting.composition import epsilon_of
 from tasks.accounting.guarantee import Guarantee
 from tasks.metrics.registry import LabelledRows, Metric, MetricInput
+from tasks.private.release import Release
 
 FINISH_REASONS = {"stop", "length", "refused", "error", "exhausted"}
 UNICODE = "Grüße, 世界! \U0001f600 e\u0301 \u2028 \u202eABC"

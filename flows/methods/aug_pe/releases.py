@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from flows.engine.method import Release
-from flows.releases.sums import VocabularyRelease
-from flows.releases.votes import VotesRelease, promise_of, vote_noise, vote_releases
+from flows.releases.votes import promise_of, vote_noise, vote_releases, votes_release
 from tasks.accounting.guarantee import Guarantee
 from tasks.accounting.integer_noise import calibrate_sums
 from tasks.private.phrases.promise import PartPrivacy, split_epsilon
+from tasks.private.phrases.release import VocabularyRelease
+from tasks.private.release import Release
 
 if TYPE_CHECKING:
     from flows.methods.aug_pe.config import AugPeConfig
@@ -24,4 +24,4 @@ def aug_pe_releases(config: AugPeConfig) -> Guarantee[Release]:
     of_terms, of_votes = split_epsilon(promise.epsilon, promise.delta, "gaussian", config.privacy.vocabulary_epsilon)
     terms = calibrate_sums(PartPrivacy("vocabulary", of_terms, promise.delta, adjacency=promise.adjacency))
     votes = vote_noise(config, replace(promise, epsilon=of_votes))
-    return Guarantee(promise, (VocabularyRelease(terms), VotesRelease(config, votes)))
+    return Guarantee(promise, (VocabularyRelease(terms), votes_release(config, votes)))

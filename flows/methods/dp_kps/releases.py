@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.ledger import MOST_BYTES
 from flows.config.paths import terms_ref
 from flows.config.task_files import load_task
-from flows.engine.method import Release
-from flows.releases.sums import SumRelease, VocabularyRelease, vocabulary_content
+from flows.releases.vocabulary import vocabulary_content
 from tasks.accounting.guarantee import Guarantee
 from tasks.accounting.integer_noise import calibrate_sums
 from tasks.accounting.promise import Promise
 from tasks.private.phrases.promise import split_epsilon
+from tasks.private.phrases.release import PhrasesRelease, VocabularyRelease
+from tasks.private.release import Release
 from tasks.steps.keyphrases import public_vocabulary
 from tasks.text.keyphrase_prompts import SHOWN_PER_CLASS, Seeding
 
@@ -28,30 +27,6 @@ if TYPE_CHECKING:
 
 PREVIEWED = 20
 """Number of random sequences for each class of a preview."""
-
-SETTING_TEXTS = {
-    "gaussian": "integer Gaussian noise on averages of each document",
-    "pure": "integer Laplace noise on averages of each document, delta 0",
-    "paper": "the scale of the paper as printed, on sums instead of means, made for one phrase: NO guarantee of its "
-    "epsilon for a document; the cost of a document is accounted",
-}
-"""The noise of each setting, for plans and reports."""
-
-
-@dataclass(frozen=True, slots=True)
-class PhrasesRelease(SumRelease):
-    """The noisy densities of phrases, from which sequences are drawn."""
-
-    sequences: str
-
-    @property
-    def text(self) -> str:
-        """Contents of the release, and the noise of the setting."""
-        return f"{self.kind.text.format(**self.sizes)}, with {SETTING_TEXTS[self.noise.privacy.setting]}"
-
-    def plan(self) -> Sequence[str]:
-        """Return the noise, and how sequences are drawn."""
-        return (*super(PhrasesRelease, self).plan(), f"sequences     {self.sequences}")
 
 
 def keyphrase_releases(config: DpKpsConfig) -> Guarantee[Release]:

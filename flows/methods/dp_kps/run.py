@@ -6,11 +6,11 @@ from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.content_keys import digest
 from flows.engine.run import Run
 from flows.methods.dp_kps.config import DpKpsConfig
-from flows.methods.dp_kps.releases import PhrasesRelease
-from flows.releases.sums import vocabulary_spec
+from flows.releases.vocabulary import vocabulary_spec
 from tasks.core.allocation import per_class
 from tasks.core.refs import Reference, Written
 from tasks.prefect.runtime import run_step
+from tasks.private.phrases.release import PhrasesRelease
 from tasks.steps.generate import Seeds, WriteJob
 from tasks.steps.keyphrases import DensitySpec, Terms, VocabularySpec, phrases_as_texts
 from tasks.steps.texts import embed_samples

@@ -1,10 +1,11 @@
 """DP-SGD + generation: trains a language model on private records, then writes (Yue et al. 2023)."""
 
-from flows.engine.method import Method, Release
+from flows.engine.method import Method
 from flows.methods.dp_sgd_gen.config import DpSgdGenConfig
 from flows.methods.dp_sgd_gen.trainable import checked_model
 from flows.releases.training import training_releases
 from tasks.accounting.guarantee import Guarantee
+from tasks.private.release import Release
 
 
 def writer_releases(config: DpSgdGenConfig) -> Guarantee[Release]:

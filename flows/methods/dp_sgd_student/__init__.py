@@ -1,9 +1,10 @@
 """DP-SGD of the student itself, with ghost clipping or gradient hooks (Song et al. 2024)."""
 
-from flows.engine.method import Method, Release
+from flows.engine.method import Method
 from flows.methods.dp_sgd_student.config import DpSgdStudentConfig
 from flows.releases.training import training_releases
 from tasks.accounting.guarantee import Guarantee
+from tasks.private.release import Release
 
 
 def student_releases(config: DpSgdStudentConfig) -> Guarantee[Release]:

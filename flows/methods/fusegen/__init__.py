@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from flows.engine.method import Method, Release
+from flows.engine.method import Method
 from flows.methods.fusegen.config import FuseGenConfig
 from tasks.accounting.guarantee import Guarantee, no_release
+from tasks.private.release import Release
 
 
 def nothing_released(config: Any) -> Guarantee[Release]:  # noqa: ARG001

@@ -3,72 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from flows.engine.method import Release
-from flows.releases.sums import SumRelease
-from flows.releases.training import TrainingRelease
+from flows.releases.training import training_release
 from flows.releases.votes import promise_of
 from tasks.accounting.guarantee import Guarantee
 from tasks.accounting.integer_noise import Kind, SumNoise, calibrate_sums
-from tasks.private.teachers.promise import TeacherPrivacy, affordable_answers, remaining_epsilon, survival
+from tasks.private.release import Release
+from tasks.private.teachers.promise import TeacherPrivacy, remaining_epsilon
+from tasks.private.teachers.release import LabelCountsRelease, TeacherAnswersRelease
 from tasks.private.training.promise import calibrate_training
 from tasks.private.training.recipe import Trained
+from tasks.private.training.release import TrainingRelease
 
 if TYPE_CHECKING:
-    from flows.methods.kd_tutor.config import Discriminator, KdTutorConfig
-    from tasks.text.prompts import TaskCard
+    from flows.methods.kd_tutor.config import KdTutorConfig
 
 TUTOR_EPSILON = 0.4
 """Epsilon of label counts in the paper."""
-LEAST_SURVIVAL = 0.9
-"""Probability that a unanimous answer survives its noise, below which a plan warns."""
-GENERATED_ONLY = (
-    "all discriminator.queries are generated texts, because there are no public rows. Teachers that recognise them "
-    "leave the student one class, and it selects at random. Set public to real texts of the domain that need no "
-    "protection"
-)
-"""Warning of a plan without public rows."""
-
-
-@dataclass(frozen=True, slots=True)
-class TeacherAnswersRelease(SumRelease):
-    """The noisy answers of the teachers."""
-
-    choice: Discriminator
-    has_public: bool
-
-    def plan(self) -> Sequence[str]:
-        """Return the noise, and the probability that a unanimous answer survives it."""
-        teachers, chance = self.choice.teachers, survival(self.choice.teachers, self.noise)
-        line = (
-            f"              {teachers} teachers; an answer on which all agree survives the noise with probability "
-            f"{chance:.3f}"
-        )
-        return (*super(TeacherAnswersRelease, self).plan(), line)
-
-    def warnings(self, card: TaskCard) -> list[str]:
-        """Warn when noise changes even unanimous answers too often, or when all queries are generated."""
-        teachers, noise = self.choice.teachers, self.noise
-        chance = survival(teachers, noise)
-        warnings = [*super(TeacherAnswersRelease, self).warnings(card), *([] if self.has_public else [GENERATED_ONLY])]
-        if chance >= LEAST_SURVIVAL:
-            return warnings
-        gaussian = noise.kind == "gaussian"
-        fewer = affordable_answers(teachers / 1.8125, noise.epsilon_stated, noise.delta) if gaussian else 0
-        hint = f"; {fewer} queries would reach {LEAST_SURVIVAL:g}" if 1 < fewer < noise.privacy.numbers else ""
-        return [
-            *warnings,
-            f"an answer on which all {teachers} teachers agree survives the noise with probability {chance:.3f}. Use "
-            f"more teachers (each on fewer rows), a larger epsilon or fewer discriminator.queries{hint}",
-        ]
-
-
-@dataclass(frozen=True, slots=True)
-class LabelCountsRelease(SumRelease):
-    """The noisy numbers of private records of each class: the tutor."""
 
 
 def kd_releases(config: KdTutorConfig) -> Guarantee[Release]:
@@ -102,7 +55,7 @@ def _teacher_answers(config: KdTutorConfig, epsilon: float, delta: float) -> lis
         return []
     kind: Kind = "none" if math.isinf(epsilon) else choice.noise
     noise = _calibrated(config, TeacherPrivacy("answers", epsilon, delta, choice.queries, kind))
-    return [TeacherAnswersRelease(noise, choice, config.public is not None)]
+    return [TeacherAnswersRelease(noise, choice.teachers, config.public is not None)]
 
 
 def _training(config: KdTutorConfig, epsilon: float, delta: float) -> list[TrainingRelease]:
@@ -114,7 +67,7 @@ def _training(config: KdTutorConfig, epsilon: float, delta: float) -> list[Train
     noise = calibrate_training(steps.tuning, epsilon, delta)
     if math.isinf(config.epsilon):  # exact counts void the promise of the run, so its training claims none either
         noise = replace(noise, epsilon_stated=math.inf)
-    return [TrainingRelease(noise, steps, model)]
+    return [training_release(noise, steps, model)]
 
 
 def _calibrated(config: KdTutorConfig, promise: TeacherPrivacy) -> SumNoise[TeacherPrivacy]:

@@ -6,11 +6,11 @@ from typing import cast
 from connectors.interfaces.artifacts import ArtifactRef
 from flows.engine.run import Run
 from flows.methods.kd_tutor.config import KdTutorConfig
-from flows.methods.kd_tutor.releases import LabelCountsRelease, TeacherAnswersRelease
 from flows.releases.training import paid_training
 from tasks.core.refs import Written
 from tasks.metrics.usefulness import Accuracy, DiscriminatorTest
 from tasks.prefect.runtime import results, run_step, submit_step
+from tasks.private.teachers.release import LabelCountsRelease, TeacherAnswersRelease
 from tasks.private.teachers.step import TeacherSpec, ask_teachers, count_labels, read_shares, teach
 from tasks.private.training.classifier_step import classify
 from tasks.private.training.recipe import ClassifySpec

@@ -6,8 +6,8 @@ from dataclasses import replace
 from connectors.interfaces.artifacts import ArtifactRef
 from flows.engine.run import Run
 from flows.methods.wasp.config import WaspConfig
-from flows.methods.wasp.releases import DensityRelease
 from tasks.core.refs import Weights, Written
+from tasks.private.density.release import DensityRelease
 from tasks.steps.density import WeighJob, estimate_density
 from tasks.steps.generate import WriteJob
 

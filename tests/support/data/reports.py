@@ -7,7 +7,8 @@ import numpy as np
 from connectors.interfaces.ledger import Charge
 from connectors.interfaces.models import Usage
 from tasks.metrics.iteration_record import Facts
-from tasks.reporting.run_record import MapPoints, Outgoing, Released, RunRecord, Scores
+from tasks.private.release import Released
+from tasks.reporting.run_record import MapPoints, Outgoing, RunRecord, Scores
 
 PLMS = ("ngram-wide", "ngram-narrow", "gpt-4o", "claude")
 CLASSES = ("card lost", "loan", "fees", "transfer")

@@ -60,7 +60,7 @@ def test_a_sound_mechanism_passes_and_nothing_is_opened_or_spent(
 
 SABOTAGE = """
 from dataclasses import replace
-from tasks.private.votes import paid as release
+from tasks.private.votes import step as release
 whole, kept = release.add_noise, {}
 weak = lambda raw, candidates, noise: whole(raw, candidates, replace(noise, sigma=noise.sigma / 4))
 reused = lambda raw, *rest: kept.setdefault(raw.counts.tobytes(), whole(raw, *rest))

@@ -13,12 +13,14 @@ import pytest
 from tasks.accounting.integer_noise import calibrate_sums
 from tasks.audit.attacks import FederatedRun, SumsAttack, canary_election, vote_attack
 from tasks.audit.bounds import epsilon_bound, largest_rate, lower_bound
-from tasks.audit.parts import few_numbers, part_attack
+from tasks.private.density.attack import density_attack
 from tasks.private.density.promise import DensityPrivacy
 from tasks.private.noise.discrete import add_noise_share
 from tasks.private.parties import masked_vote as party_vote
 from tasks.private.parties.promise import Parties, SharedNoise
+from tasks.private.phrases import attack as phrases_attacks
 from tasks.private.phrases.promise import PartPrivacy
+from tasks.private.teachers import attack as teachers_attacks
 from tasks.private.teachers.promise import TeacherPrivacy
 from tasks.private.votes.count import clean_votes
 from tasks.private.votes.promise import VoteNoise, VotePrivacy, calibrate
@@ -32,16 +34,16 @@ def votes(**privacy: Any) -> SumsAttack:
 
 
 def density(**privacy: Any) -> SumsAttack:
-    return part_attack(calibrate_sums(DensityPrivacy(4.0, 1e-5, **privacy)))
+    return density_attack(calibrate_sums(DensityPrivacy(4.0, 1e-5, **privacy)))
 
 
 def phrases(part: Any, setting: Any, **privacy: Any) -> SumsAttack:
     sizes = {"terms": 3, "frequencies": 3, "keyphrases": 4} | privacy
-    return part_attack(calibrate_sums(PartPrivacy(part, 4.0, setting=setting, **sizes)))
+    return phrases_attacks.phrases_attack(calibrate_sums(PartPrivacy(part, 4.0, setting=setting, **sizes)))
 
 
 def teachers(part: Any, kind: Any = "gaussian") -> SumsAttack:
-    return part_attack(calibrate_sums(TeacherPrivacy(part, 4.0, 1e-5, 6, kind)))
+    return teachers_attacks.teachers_attack(calibrate_sums(TeacherPrivacy(part, 4.0, 1e-5, 6, kind)))
 
 
 PERSON = {"protects": "person", "rows_per_person": 4}
@@ -171,7 +173,7 @@ def test_noise_that_two_bins_share_is_noticed_in_few_releases(trials: int) -> No
 @pytest.mark.statistical
 def test_the_printed_density_does_not_keep_its_epsilon_for_a_document_of_ten_keyphrases() -> None:
     noise = calibrate_sums(PartPrivacy("density", 2.0, setting="paper", keyphrases=10, frequencies=1))
-    strength = part_attack(noise).findings(1000)[0]
+    strength = phrases_attacks.phrases_attack(noise).findings(1000)[0]
     assert strength.bound > 2 * noise.epsilon_stated
     assert strength.passed, "what the ledger is charged, M times eps / 2, does hold"
     assert noise.epsilon_exact == pytest.approx(10.0, rel=1e-3)
@@ -180,8 +182,8 @@ def test_the_printed_density_does_not_keep_its_epsilon_for_a_document_of_ten_key
 @pytest.mark.statistical
 def test_the_papers_sigma_is_proven_to_cost_more_than_its_epsilon_for_many_queries() -> None:
     printed = calibrate_sums(TeacherPrivacy("answers", 4.0, 1e-6, 400, printed=True))
-    for noise in (printed, few_numbers(printed)):
-        found = part_attack(noise).findings(FEW)
+    for noise in (printed, teachers_attacks.few_numbers(printed)):
+        found = teachers_attacks.teachers_attack(noise).findings(FEW)
         assert all(one.passed for one in found), "it keeps what is accounted"
         assert found[0].proven(1e-6) > 4.0, "and not what is stated"
 
@@ -190,12 +192,12 @@ def test_the_papers_sigma_is_proven_to_cost_more_than_its_epsilon_for_many_queri
 @pytest.mark.parametrize("part", ["vocabulary", "density"])
 def test_few_terms_frequencies_or_queries_have_the_noise_of_many(part: Any, setting: Any) -> None:
     noise = calibrate_sums(PartPrivacy(part, 4.0, setting=setting, frequencies=50, members=2))
-    few = few_numbers(noise)
+    few = phrases_attacks.few_numbers(noise)
     assert few.scale / few.sensitivity == pytest.approx(noise.scale / noise.sensitivity)
     assert few.privacy.width == 2
     alone = calibrate_sums(few.privacy)
     assert (few.scale, few.sensitivity) == pytest.approx((alone.scale, alone.sensitivity), rel=1e-3)
-    attack = part_attack(noise)
+    attack = phrases_attacks.phrases_attack(noise)
     assert attack.name == f"dp_kps {part} {setting}"
 
 

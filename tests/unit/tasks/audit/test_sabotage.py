@@ -12,20 +12,22 @@ import pytest
 
 from tasks.accounting.integer_noise import calibrate_sums
 from tasks.audit.attacks import Attack, vote_attack
-from tasks.audit.parts import part_attack
 from tasks.core.refs import Payer
 from tasks.private import sums
+from tasks.private.density.attack import density_attack
 from tasks.private.density.promise import DensityPrivacy
 from tasks.private.noise import discrete
 from tasks.private.parties import masked_vote as party_vote
 from tasks.private.parties.promise import Parties
+from tasks.private.phrases.attack import phrases_attack
 from tasks.private.phrases.promise import PartPrivacy
+from tasks.private.teachers.attack import teachers_attack
 from tasks.private.teachers.promise import TeacherPrivacy
 from tasks.private.training import dp_train, tuned_classifier, tuned_writer
 from tasks.private.training.attack import TrainingAttack
 from tasks.private.training.promise import Training, calibrate_training
 from tasks.private.training.recipe import PaidTraining, Trained
-from tasks.private.votes import paid as release
+from tasks.private.votes import step as release
 from tasks.private.votes.promise import VotePrivacy, calibrate
 
 FEW, MANY = 60, 400
@@ -37,8 +39,15 @@ def votes(parties: Parties | None = None, **privacy: Any) -> Attack:
     return vote_attack(calibrate(VotePrivacy(**promise | privacy)), parties)
 
 
+ATTACKS: dict[type, Callable[[Any], Attack]] = {
+    DensityPrivacy: density_attack,
+    PartPrivacy: phrases_attack,
+    TeacherPrivacy: teachers_attack,
+}
+
+
 def part(privacy: Any) -> Attack:
-    return part_attack(calibrate_sums(privacy))
+    return ATTACKS[type(privacy)](calibrate_sums(privacy))
 
 
 def training(trained: Trained) -> Attack:

@@ -16,10 +16,11 @@ import pytest
 from connectors.interfaces.models import Usage
 from tasks.metrics.answer_counts import AnswerCounts
 from tasks.metrics.usefulness import ACCURACIES, ON_ROWS, Accuracy, Baseline, DiscriminatorTest, Usefulness
+from tasks.private.release import Touched
 from tasks.reporting import plots
 from tasks.reporting import text as words
 from tasks.reporting.report import render
-from tasks.reporting.run_record import ClassShare, Scores, Touched, from_json, to_json
+from tasks.reporting.run_record import ClassShare, Scores, from_json, to_json
 from tasks.reporting.text import verdict
 from tasks.reporting.text_map import map_plot
 from tests.support.data.reports import made_up_report, one_iteration

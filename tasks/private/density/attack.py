@@ -1,0 +1,12 @@
+"""The attack on a released density."""
+
+from tasks.accounting.integer_noise import SumNoise
+from tasks.audit.attacks import SumsAttack
+from tasks.audit.sums import sums_attack
+from tasks.private.density.count import canary
+from tasks.private.density.promise import DensityPrivacy
+
+
+def density_attack(noise: SumNoise[DensityPrivacy]) -> SumsAttack:
+    """Return the attack on a density with this noise."""
+    return sums_attack("guidance density", noise, canary)

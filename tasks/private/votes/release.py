@@ -1,0 +1,82 @@
+"""The noisy votes of private records on synthetic texts (Zou et al. 2025, section 4.4; Xie et al. 2024)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from tasks.audit.attacks import Attack, claims_of, vote_attack
+from tasks.private.release import AuditCase, Release, Released, Touched
+from tasks.private.votes.promise import VoteNoise, signal_index
+
+if TYPE_CHECKING:
+    from connectors.interfaces.ledger import Charge
+    from tasks.private.parties.promise import Parties
+    from tasks.text.prompts import TaskCard
+
+
+@dataclass(frozen=True, slots=True)
+class VotesRelease(Release):
+    """All noisy votes of a run.
+
+    `rows`: the public number of records, None if it is not declared. `candidates`: texts of the first vote, over all
+    classes. `remedy`: end of the warning about weak votes. `parties`: those that add the noise, where several vote.
+    """
+
+    noise: VoteNoise
+    rows: int | None
+    candidates: int
+    remedy: str = ""
+    parties: Parties | None = None
+    name: ClassVar[str] = "votes"
+
+    def charges(self) -> tuple[Charge, ...]:
+        """Return one charge for each vote."""
+        return (self.noise.charge,) * self.noise.releases if self.noise.releases else ()
+
+    def plan(self) -> Sequence[str]:
+        """Return the number of votes and their noise."""
+        noise = self.noise
+        if not noise.releases:
+            return ()
+        return (
+            f"releases      {noise.releases} noisy votes, one {noise.privacy.protects} changes each by at most "
+            f"{noise.sensitivity:.4f} (L2)",
+            f"noise         sigma {noise.sigma:.4f} votes, calibration {noise.calibration}",
+        )
+
+    def warnings(self, card: TaskCard) -> list[str]:
+        """Warn when the noise exceeds the votes."""
+        if self.rows is None or self.noise.sigma <= 0:
+            return []
+        index = signal_index(self.rows, self.noise.sigma, self.candidates // len(card.labels))
+        if index >= 1:
+            return []
+        return [
+            f"signal index {index:.2f} < 1: with {self.rows} rows the noise exceeds the votes, so the choice of "
+            f"examples is near chance. Use more rows, a larger epsilon or fewer iterations{self.remedy}"
+        ]
+
+    def outcome(self) -> Released:
+        """Return the outputs that depend on votes, and the votes without noise."""
+        noise = self.noise
+        unnoised = noise.non_private and bool(noise.releases and noise.sensitivity)
+        exposed = Touched("votes without noise", "release.parquet of each iteration", "privacy.epsilon: inf")
+        return Released(
+            self.name,
+            "votes",
+            affected="the noisy votes: selected examples, weights, prompts, synthetic texts, student",
+            unnoised=(exposed,) if unnoised else (),
+        )
+
+    def audits(self) -> tuple[AuditCase, ...]:
+        """Return the claim that findings of a vote audit must match."""
+        noise = self.noise
+        if not noise.releases or noise.non_private:
+            return ()
+        about = {"sides": noise.privacy.sides, "shared": self.parties is not None}
+        return (AuditCase("vote", noise.charge, claims_of("vote", noise) | about, self._attack),)
+
+    def _attack(self) -> Attack:
+        return vote_attack(self.noise, self.parties)
