@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from connectors.interfaces.errors import ConfigError
 from flows.config.paths import terms_ref, vocabulary_of
 from tasks.private.phrases.release import VocabularyRelease
-from tasks.steps.keyphrases import VocabularySpec, public_vocabulary
+from tasks.private.phrases.step import VocabularySpec, public_vocabulary
 
 if TYPE_CHECKING:
     from flows.engine.run import Run

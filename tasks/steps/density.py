@@ -1,7 +1,4 @@
-"""Steps of guidance: the release of a density, and examples and weights from it, or from votes.
-
-Only tasks/private/density/count.py reads private rows, once.
-"""
+"""Steps of guidance: examples and weights from a released density, or from votes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,20 +11,15 @@ from numpy.typing import NDArray
 
 from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.embedding import Matrix
-from tasks.accounting.integer_noise import SumNoise
-from tasks.core.refs import Payer, Weights, Written
+from tasks.core.refs import Weights, Written
 from tasks.core.reuse import step_key, table_once
-from tasks.core.step import paid_step, step
+from tasks.core.step import step
 from tasks.core.tools import Tools
 from tasks.density.matching import TINY, Density, Expected, examples, expect, tilted, witness
-from tasks.private.density.count import release_guidance
 from tasks.private.density.features import KERNEL, body, features_of
-from tasks.private.density.promise import DensityPrivacy
-from tasks.private.sums import SumJob
 from tasks.selection.examples import concat_examples, ranked, select
 from tasks.selection.weights import Transform, weigh
 from tasks.steps.texts import content, first_of_equal, read_samples, read_vectors
-from tasks.text.usable_texts import require_usable
 
 WEIGHT_EXPONENT = 3
 """Exponent of the models' weights; on three datasets it lowered FID at epsilon 1, at epsilon 4 and without noise."""
@@ -64,39 +56,6 @@ class WeighJob:
     previous: Mapping[str, float]
     transform: Transform = "linear"
     dense: bool = False
-
-
-@paid_step("estimate the private density")
-def estimate_density(
-    tools: Tools,
-    payer: Payer,
-    noise: SumNoise[DensityPrivacy],
-    needed: Mapping[str, int],
-    written: Sequence[Written],
-) -> tuple[ArtifactRef, str]:
-    """Release the density of the private rows once to guidance/release.parquet.
-
-    `needed`: the classes, with the usable texts that a release needs of each. `written`: the texts of the first round
-    with vectors, of which only the dimension is used. The same rows, guarantee
-    and embedder give the same release in any run.
-    """
-    privacy = noise.privacy
-    dimension = int(read_vectors(tools, written[:1]).shape[1])
-    parameters: dict[str, object] = {
-        "event": noise.event,
-        "sigma_int": noise.scale_int,
-        "steps": noise.privacy.steps,
-        "adjacency": privacy.adjacency,
-        "protects": [privacy.protects, privacy.rows_per_person],
-        "private": payer.fingerprint,
-        "rows": tools.private.where.choice,
-        "kernel": KERNEL,
-        "labels": list(needed),
-        "embedder": tools.embedder.identity,
-    }
-    job = SumJob(payer, noise, step_key("guidance", parameters, {}))
-    check = partial(require_usable, tools, written, needed)
-    return release_guidance(tools, job, tuple(needed), dimension, check)
 
 
 @step("select t={iteration}")

@@ -1,10 +1,7 @@
-"""Steps of DP-KPS: two releases and the sequences drawn from them.
-
-Nagesh et al. 2025: vocabulary -> density -> sequences. All other steps post-process the releases and cost no privacy.
-"""
+"""Steps of DP-KPS that post-process its two releases and cost no privacy: terms, sequences, texts of phrases."""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from operator import attrgetter
 from typing import Any
 
@@ -14,78 +11,18 @@ import pandas as pd
 from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.errors import InputError
 from connectors.interfaces.models import Usage
-from connectors.interfaces.rows import TermsRef
-from tasks.accounting.integer_noise import SumNoise
 from tasks.core.allocation import per_class
-from tasks.core.refs import Payer, Written
+from tasks.core.refs import Written
 from tasks.core.reuse import make_once, step_key, table_once
-from tasks.core.step import paid_step, step
+from tasks.core.step import step
 from tasks.core.tools import Tools
-from tasks.keyphrases.phrases import Vocabulary, as_text, read_vocabulary, vocabulary_of
-from tasks.keyphrases.sequences import SequenceChoice, draw_sequences
-from tasks.private.phrases.count import release_density, release_vocabulary
-from tasks.private.phrases.features import DensityMember, Shape, members_of
-from tasks.private.phrases.promise import PartPrivacy
-from tasks.private.sums import SumJob, sum_job
+from tasks.keyphrases.phrases import as_text
+from tasks.keyphrases.sequences import draw_sequences
+from tasks.private.phrases.step import DensitySpec, Terms, VocabularySpec, members, public_vocabulary
 from tasks.steps.generate import ROW_TYPES
 from tasks.steps.texts import embed_once
 from tasks.text.keyphrase_prompts import read_sequences
 from tasks.text.prompts import seed_of
-
-
-@dataclass(frozen=True, slots=True)
-class VocabularySpec:
-    """The release of a vocabulary.
-
-    `where`: the public vocabulary. `kept`: maximum number of terms (N in the paper); `threshold`: minimum count in
-    standard deviations of the noise.
-    """
-
-    payer: Payer
-    noise: SumNoise[PartPrivacy]
-    where: TermsRef
-    kept: int
-    threshold: float
-
-
-@dataclass(frozen=True, slots=True)
-class DensitySpec:
-    """The densities of one run of DP-KPS and the sequences drawn from them.
-
-    `count`: sequences per class. `seed` controls frequencies and draws, never noise.
-    """
-
-    payer: Payer
-    noise: SumNoise[PartPrivacy]
-    shape: Shape
-    choice: SequenceChoice
-    labels: tuple[str, ...]
-    count: int
-    seed: int
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """The private vocabulary: `table` (term, number, count), and the terms' vectors."""
-
-    table: ArtifactRef
-    vectors: ArtifactRef
-
-
-def public_vocabulary(tools: Tools, where: TermsRef) -> Vocabulary:
-    """Read a public vocabulary; raise InputError if it is unusable."""
-    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
-
-    terms = tools.read_terms(where)
-    return vocabulary_of(terms[where.skip :], [*terms[: where.skip], *sorted(ENGLISH_STOP_WORDS)], where.shortest)
-
-
-@paid_step("count terms")
-def count_terms(tools: Tools, spec: VocabularySpec) -> tuple[ArtifactRef, str]:
-    """Release the document counts of public terms to vocabulary/release.parquet."""
-    vocabulary = public_vocabulary(tools, spec.where)
-    job = _job(tools, spec, {"vocabulary": vocabulary.content}, {})
-    return release_vocabulary(tools, job, vocabulary)
 
 
 @step("choose terms", artifact=attrgetter("table"))
@@ -96,16 +33,6 @@ def choose_terms(tools: Tools, spec: VocabularySpec, release: ArtifactRef) -> tu
     key = step_key("choose_terms", parameters, {"release": release.sha256})
     table, why = table_once(tools.artifacts, path, key, lambda: _chosen(tools, spec, release))
     return Terms(table, _vectors(tools, table)), why
-
-
-@paid_step("estimate densities")
-def estimate_densities(tools: Tools, spec: DensitySpec, terms: Terms) -> tuple[ArtifactRef, str]:
-    """Release the term densities of each class to density/release.parquet."""
-    chosen = read_vocabulary(tools.artifacts.read_table(terms.table))
-    public = {"shape": spec.shape.parameters, "labels": list(spec.labels), "seed": spec.seed}
-    public["embedder"] = tools.term_embedder.identity
-    job = _job(tools, spec, {"terms": chosen.content}, public)
-    return release_density(tools, job, chosen, _members(tools, spec, terms), spec.labels)
 
 
 @step("draw sequences")
@@ -120,18 +47,10 @@ def draw_phrases(tools: Tools, spec: DensitySpec, terms: Terms, density: Artifac
         flat = tools.artifacts.read_table(density)["sum"].to_numpy() / tools.artifacts.info(density)["steps"]
         sums = flat.reshape(len(spec.labels), -1).astype(np.float64)
         rng = np.random.default_rng(seed_of("sequences", spec.seed))
-        drawn = draw_sequences(spec.shape, _members(tools, spec, terms), sums, spec.count, spec.choice, rng)
+        drawn = draw_sequences(spec.shape, members(tools, spec, terms), sums, spec.count, spec.choice, rng)
         return _table(tools, spec, terms, drawn)
 
     return table_once(tools.artifacts, path, key, table)
-
-
-def _job(
-    tools: Tools, spec: VocabularySpec | DensitySpec, inputs: dict[str, str], public: dict[str, object]
-) -> SumJob[PartPrivacy]:
-    privacy = spec.noise.privacy
-    sizes: dict[str, object] = {"setting": privacy.setting, "terms": privacy.terms, "keyphrases": privacy.keyphrases}
-    return sum_job(tools, spec.payer, spec.noise, sizes | public, inputs)
 
 
 def _chosen(tools: Tools, spec: VocabularySpec, release: ArtifactRef) -> pd.DataFrame:
@@ -157,10 +76,6 @@ def _vectors(tools: Tools, table: ArtifactRef) -> ArtifactRef:
         return tools.artifacts.read_table(table)["term"].tolist()
 
     return embed_once(tools, tools.term_embedder, terms, target, "embed terms")[0]
-
-
-def _members(tools: Tools, spec: DensitySpec, terms: Terms) -> list[DensityMember]:
-    return members_of(spec.shape, tools.artifacts.read_matrix(terms.vectors).astype(np.float64), spec.seed)
 
 
 def _table(tools: Tools, spec: DensitySpec, terms: Terms, drawn: Any) -> pd.DataFrame:

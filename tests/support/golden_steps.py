@@ -21,11 +21,13 @@ from tasks.accounting.integer_noise import calibrate_sums
 from tasks.core.refs import Payer, Reference, Written
 from tasks.core.reuse import VERSIONS, step_key
 from tasks.keyphrases.sequences import SequenceChoice
+from tasks.private.density import step as density_step
 from tasks.private.density.promise import DensityPrivacy
 from tasks.private.exposure import step as plain_student
 from tasks.private.exposure.release import ExposureRelease
 from tasks.private.parties.coordinator import Federation, federated_vote
 from tasks.private.parties.promise import Parties
+from tasks.private.phrases import step as phrases_step
 from tasks.private.phrases.features import Shape
 from tasks.private.phrases.promise import PartPrivacy
 from tasks.private.teachers import step as teachers
@@ -151,7 +153,7 @@ TEXTS = (written(), written("novelist"))
 TEST = Reference("test", RowsRef("test.parquet"), "content of test")
 PUBLIC = Reference("public", RowsRef("public.parquet"), "content of public")
 RELEASE = ref("release")
-TERMS = keyphrases.Terms(ref("terms", "choose_terms"), ref("vectors of terms"))
+TERMS = phrases_step.Terms(ref("terms", "choose_terms"), ref("vectors of terms"))
 JOB = WriteJob(load_task("support_desk"), "clerk", count=12, plm_index=0, iteration=1, seed=0, examples_per_prompt=4)
 
 
@@ -168,7 +170,7 @@ def persons() -> vote.VoteSpec:
 def estimate(tools: Any, **changes: Any) -> Any:
     """Run the step that releases a density."""
     noise = calibrate_sums(DensityPrivacy(EPSILON, DELTA, **changes))
-    return density.estimate_density(tools, PAYER, noise, dict.fromkeys(CLASSES, 1), TEXTS)
+    return density_step.estimate_density(tools, PAYER, noise, dict.fromkeys(CLASSES, 1), TEXTS)
 
 
 def weighing(**changes: Any) -> density.WeighJob:
@@ -177,17 +179,17 @@ def weighing(**changes: Any) -> density.WeighJob:
     return density.WeighJob(1, ("clerk", "novelist"), **values)
 
 
-def words(setting: Any = "gaussian") -> keyphrases.VocabularySpec:
+def words(setting: Any = "gaussian") -> phrases_step.VocabularySpec:
     """Return the release of a vocabulary."""
     noise = calibrate_sums(PartPrivacy("vocabulary", EPSILON, DELTA, setting))
-    return keyphrases.VocabularySpec(PAYER, noise, TermsRef("terms.txt"), 30, 0.5)
+    return phrases_step.VocabularySpec(PAYER, noise, TermsRef("terms.txt"), 30, 0.5)
 
 
-def phrases(setting: Any = "gaussian") -> keyphrases.DensitySpec:
+def phrases(setting: Any = "gaussian") -> phrases_step.DensitySpec:
     """Return the release of densities of phrases."""
     noise = calibrate_sums(PartPrivacy("density", EPSILON, DELTA, setting, frequencies=20))
     shape = Shape("independent", 4, 20)
-    return keyphrases.DensitySpec(PAYER, noise, shape, SequenceChoice(8), CLASSES, 18, 0)
+    return phrases_step.DensitySpec(PAYER, noise, shape, SequenceChoice(8), CLASSES, 18, 0)
 
 
 def counting(tools: Any, **changes: Any) -> Any:
@@ -255,10 +257,10 @@ CHARGED: dict[str, Callable[[Any], Any]] = {
     "guidance": estimate,
     "guidance, replacing": lambda tools: estimate(tools, adjacency="replace_one"),
     "guidance of persons": lambda tools: estimate(tools, protects="person", rows_per_person=3),
-    "vocabulary": lambda tools: keyphrases.count_terms(tools, words()),
-    "vocabulary, Laplace": lambda tools: keyphrases.count_terms(tools, words("pure")),
-    "density": lambda tools: keyphrases.estimate_densities(tools, phrases(), TERMS),
-    "density, paper": lambda tools: keyphrases.estimate_densities(tools, phrases("paper"), TERMS),
+    "vocabulary": lambda tools: phrases_step.count_terms(tools, words()),
+    "vocabulary, Laplace": lambda tools: phrases_step.count_terms(tools, words("pure")),
+    "density": lambda tools: phrases_step.estimate_densities(tools, phrases(), TERMS),
+    "density, paper": lambda tools: phrases_step.estimate_densities(tools, phrases("paper"), TERMS),
     "labels": counting,
     "labels without noise": lambda tools: counting(tools, kind="none"),
     "teach": lambda tools: teachers.teach(tools, teaching(), 1, TEXTS),

@@ -25,7 +25,7 @@ vote: COUNTING NOISE private/rows/rows private/votes/step
 federated_vote: private/parties/rounds private/parties/promise private/votes/step
 party_vote: private/parties/masked_vote COUNTING NOISE private/rows/rows private/parties/rounds private/parties/promise
 vocabulary: keyphrases/phrases private/phrases/count private/sums NOISE private/rows/rows
-guidance: private/density/features private/density/count private/sums private/votes/persons NOISE
+guidance: private/density/features private/density/count private/density/step private/sums private/votes/persons NOISE
     private/rows/rows
 select_matching: private/density/features density/matching steps/density
 weigh_matching: private/density/features density/matching steps/density selection/weights

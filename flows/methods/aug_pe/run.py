@@ -10,10 +10,11 @@ from flows.releases.vocabulary import vocabulary_spec
 from tasks.core.allocation import per_class
 from tasks.core.refs import Weights, Written
 from tasks.prefect.runtime import run_step
+from tasks.private.phrases.step import Terms, count_terms
 from tasks.selection.survivors import Survival
 from tasks.steps.evolution import SURVIVORS
 from tasks.steps.generate import WriteJob
-from tasks.steps.keyphrases import Terms, choose_terms, count_terms
+from tasks.steps.keyphrases import choose_terms
 from tasks.text.variation import Manner
 
 VOCABULARY_TERMS = 1000

@@ -10,7 +10,8 @@ from flows.methods.dp_kps.config import DpKpsConfig
 from flows.methods.dp_kps.run import DpKpsRun
 from tasks.prefect.runtime import run_step
 from tasks.prefect.writing import embedded, generate
-from tasks.steps.keyphrases import choose_terms, count_terms, draw_phrases, estimate_densities
+from tasks.private.phrases.step import count_terms, estimate_densities
+from tasks.steps.keyphrases import choose_terms, draw_phrases
 from tasks.steps.students.evaluation import measure_iteration
 
 

@@ -16,8 +16,8 @@ from tasks.accounting.integer_noise import calibrate_sums
 from tasks.accounting.promise import Promise
 from tasks.private.phrases.promise import split_epsilon
 from tasks.private.phrases.release import PhrasesRelease, VocabularyRelease
+from tasks.private.phrases.step import public_vocabulary
 from tasks.private.release import Release
-from tasks.steps.keyphrases import public_vocabulary
 from tasks.text.keyphrase_prompts import SHOWN_PER_CLASS, Seeding
 
 if TYPE_CHECKING:

@@ -11,8 +11,9 @@ from tasks.core.allocation import per_class
 from tasks.core.refs import Reference, Written
 from tasks.prefect.runtime import run_step
 from tasks.private.phrases.release import PhrasesRelease
+from tasks.private.phrases.step import DensitySpec, Terms, VocabularySpec
 from tasks.steps.generate import Seeds, WriteJob
-from tasks.steps.keyphrases import DensitySpec, Terms, VocabularySpec, phrases_as_texts
+from tasks.steps.keyphrases import phrases_as_texts
 from tasks.steps.texts import embed_samples
 from tasks.text.keyphrase_prompts import SHOWN_PER_CLASS
 

@@ -8,7 +8,8 @@ from flows.engine.run import Run
 from flows.methods.wasp.config import WaspConfig
 from tasks.core.refs import Weights, Written
 from tasks.private.density.release import DensityRelease
-from tasks.steps.density import WeighJob, estimate_density
+from tasks.private.density.step import estimate_density
+from tasks.steps.density import WeighJob
 from tasks.steps.generate import WriteJob
 
 
