@@ -19,6 +19,7 @@ def teachers_attack(noise: SumNoise[TeacherPrivacy]) -> SumsAttack:
 
 def few_numbers(noise: SumNoise[TeacherPrivacy]) -> SumNoise[TeacherPrivacy]:
     """Return noise with the same ratio to a record's contribution, for few queries; counts stay as they are."""
-    if noise.privacy.part == "labels":
-        return noise
-    return with_promise(noise, replace(noise.privacy, numbers=min(FEW, noise.privacy.numbers)))
+    few = noise.privacy
+    if few.part != "labels":
+        few = replace(few, numbers=min(FEW, few.numbers))
+    return with_promise(noise, few)

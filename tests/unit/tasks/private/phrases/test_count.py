@@ -22,6 +22,7 @@ from tasks.accounting.integer_noise import calibrate_sums
 from tasks.keyphrases.phrases import vocabulary_of
 from tasks.keyphrases.sequences import SequenceChoice
 from tasks.private.phrases import count as keyphrases
+from tasks.private.phrases import step as paid
 from tasks.private.phrases.count import clean_density, clean_vocabulary
 from tasks.private.phrases.features import Shape, members_of
 from tasks.private.phrases.promise import PartPrivacy
@@ -43,7 +44,7 @@ def texts(number: int, seed: int) -> list[tuple[str, str]]:
 
 def chosen_terms(run: DpKpsRun) -> tuple[ArtifactRef, Any]:
     """Release the counts of terms and choose the vocabulary."""
-    counted, _ = keyphrasing.count_terms(run.tools, run.vocabulary_spec)
+    counted, _ = paid.count_terms(run.tools, run.vocabulary_spec)
     return counted, keyphrasing.choose_terms(run.tools, run.vocabulary_spec, counted)[0]
 
 
@@ -88,7 +89,7 @@ def test_each_sampler_pays_exactly_and_once_for_its_densities(tmp_path: Path, sa
     run = opened(tmp_path, method=method, privacy={"epsilon": 6.0, "vocabulary_epsilon": 1.0, "setting": setting})
     assert run.density_spec.choice == choice
     counted, terms = chosen_terms(run)
-    density, _ = keyphrasing.estimate_densities(run.tools, run.density_spec, terms)
+    density, _ = paid.estimate_densities(run.tools, run.density_spec, terms)
     keyphrasing.draw_phrases(run.tools, run.density_spec, terms, density)
     first, second = (entry for entry in run.tools.ledger.history("desk") if entry.kind == "release")
 
@@ -110,17 +111,17 @@ def test_each_sampler_pays_exactly_and_once_for_its_densities(tmp_path: Path, sa
         assert second.event["epsilon"] == pytest.approx(25.0 if setting == "paper" else 5.0, rel=1e-4)
     for ref in (counted, density):
         (run.tools.home / ref.path).unlink()
-    again, why = keyphrasing.count_terms(run.tools, run.vocabulary_spec)
+    again, why = paid.count_terms(run.tools, run.vocabulary_spec)
     assert (again.reused, again.sha256) == (True, counted.sha256)
     assert "no noise drawn" in why
-    keyphrasing.estimate_densities(run.tools, run.density_spec, terms)
+    paid.estimate_densities(run.tools, run.density_spec, terms)
     vocabulary, sums = drawn(run)  # sequences cost nothing
     assert (vocabulary.sums.shape, sums.sums.shape) == ((1, len(WORDS) + 2), (6, width))
 
 
 def test_another_private_row_is_another_release_and_the_same_draw_is_never_noise_twice(tmp_path: Path) -> None:
     first, second = opened(tmp_path / "a"), opened(tmp_path / "b")
-    one, other = (keyphrasing.count_terms(run.tools, run.vocabulary_spec)[0] for run in (first, second))
+    one, other = (paid.count_terms(run.tools, run.vocabulary_spec)[0] for run in (first, second))
     assert one.key != other.key, "another key names the rows"
     numbers = [run.tools.artifacts.read_table(ref)["sum"].to_numpy() for run, ref in ((first, one), (second, other))]
     assert not np.array_equal(*numbers)
