@@ -1,11 +1,13 @@
 """The promise of a configuration, and the votes of methods whose private records vote."""
 
 from dataclasses import asdict
+from functools import partial
 
 from flows.config.base import RunConfig
 from flows.engine.federation import federation_of
 from tasks.accounting.guarantee import Guarantee
 from tasks.accounting.promise import Promise
+from tasks.private.parties.promise import Parties
 from tasks.private.release import Release
 from tasks.private.votes.promise import VoteNoise, VotePrivacy, calibrate
 from tasks.private.votes.release import VotesRelease
@@ -48,6 +50,11 @@ def votes_release(config: RunConfig, noise: VoteNoise) -> VotesRelease:
     """Return the release of a configuration's votes, with the public numbers that its warnings state."""
     rows = config.private.public_number if config.private else None
     has_auto = config.flow_name == "wasp" and config.parties is None
-    federation = federation_of(config)
-    parties = federation.parties if federation else None
+    parties = partial(_parties, config) if config.parties is not None else None
     return VotesRelease(noise, rows, config.method.candidates, USE_AUTO if has_auto else "", parties)
+
+
+def _parties(config: RunConfig) -> Parties:
+    federation = federation_of(config)
+    assert federation is not None
+    return federation.parties

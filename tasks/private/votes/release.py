@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -21,14 +21,15 @@ class VotesRelease(Release):
     """All noisy votes of a run.
 
     `rows`: the public number of records, None if it is not declared. `candidates`: texts of the first vote, over all
-    classes. `remedy`: end of the warning about weak votes. `parties`: those that add the noise, where several vote.
+    classes. `remedy`: end of the warning about weak votes. `parties`: returns those that add the noise, where several
+    vote; only an attack needs them.
     """
 
     noise: VoteNoise
     rows: int | None
     candidates: int
     remedy: str = ""
-    parties: Parties | None = None
+    parties: Callable[[], Parties] | None = None
     name: ClassVar[str] = "votes"
 
     def charges(self) -> tuple[Charge, ...]:
@@ -79,4 +80,4 @@ class VotesRelease(Release):
         return (AuditCase("vote", noise.charge, claims_of("vote", noise) | about, self._attack),)
 
     def _attack(self) -> Attack:
-        return vote_attack(self.noise, self.parties)
+        return vote_attack(self.noise, self.parties() if self.parties is not None else None)
