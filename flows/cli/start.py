@@ -196,7 +196,7 @@ def advise(  # noqa: PLR0913 - the options of the command
     from flows.engine.datasets import with_declared_rows
     from flows.engine.plan import numbers_of
     from flows.methods.wasp.calibration import calibrated, density_noise
-    from flows.releases.opening import LEVELS, Opening, advice_text, range_text
+    from flows.methods.wasp.opening import LEVELS, Opening, advice_text, range_text
     from tasks.accounting.promise import Promise
 
     if range_:
@@ -300,7 +300,7 @@ def _require_fitting_records(flow: str, config: Any, home: Path) -> None:
 
 
 def _plan_flow(flow: str, config: Any) -> Output:
-    from flows.releases.opening import with_zero_shot
+    from flows.methods.wasp.opening import with_zero_shot
 
     entry = find_flow(flow)
     value = dict(entry.plan(config))

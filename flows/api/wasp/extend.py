@@ -19,7 +19,7 @@ from flows.config.base import AnyConfig, OwnRowsConfig, RunConfig
 from flows.config.files import Changes
 from flows.config.method import AnyMethod, Casting, RoundsMethod
 from flows.engine.method import Method
-from flows.releases.votes import vote_releases
+from flows.methods.voting import vote_releases
 from tasks.accounting.guarantee import Guarantee, no_release
 from tasks.core.refs import Written
 from tasks.metrics.registry import LabelledRows, Metric, MetricInput

@@ -3,7 +3,7 @@
 from flows.engine.method import Method
 from flows.methods.aug_pe.config import AugPeConfig
 from flows.methods.aug_pe.releases import aug_pe_releases
-from flows.releases.vocabulary import vocabulary_content
+from flows.methods.vocabulary import vocabulary_content
 
 METHOD = Method(
     name="aug_pe",

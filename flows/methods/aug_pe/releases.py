@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from flows.releases.votes import promise_of, vote_noise, vote_releases, votes_release
+from flows.methods.voting import promise_of, vote_noise, vote_releases, votes_release
 from tasks.accounting.guarantee import Guarantee
 from tasks.accounting.integer_noise import calibrate_sums
 from tasks.private.phrases.promise import PartPrivacy, split_epsilon

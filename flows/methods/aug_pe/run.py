@@ -6,7 +6,7 @@ from dataclasses import replace
 from connectors.interfaces.artifacts import ArtifactRef
 from flows.methods.aug_pe.config import AugPeConfig
 from flows.methods.evolution import EvolutionRun
-from flows.releases.vocabulary import vocabulary_spec
+from flows.methods.vocabulary import vocabulary_spec
 from tasks.core.allocation import per_class
 from tasks.core.refs import Weights, Written
 from tasks.prefect.runtime import run_step

@@ -10,7 +10,7 @@ from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.ledger import MOST_BYTES
 from flows.config.paths import terms_ref
 from flows.config.task_files import load_task
-from flows.releases.vocabulary import vocabulary_content
+from flows.methods.vocabulary import vocabulary_content
 from tasks.accounting.guarantee import Guarantee
 from tasks.accounting.integer_noise import calibrate_sums
 from tasks.accounting.promise import Promise

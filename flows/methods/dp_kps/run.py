@@ -6,7 +6,7 @@ from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.content_keys import digest
 from flows.engine.run import Run
 from flows.methods.dp_kps.config import DpKpsConfig
-from flows.releases.vocabulary import vocabulary_spec
+from flows.methods.vocabulary import vocabulary_spec
 from tasks.core.allocation import per_class
 from tasks.core.refs import Reference, Written
 from tasks.prefect.runtime import run_step

@@ -3,7 +3,7 @@
 from flows.engine.method import Method
 from flows.methods.dp_sgd_gen.config import DpSgdGenConfig
 from flows.methods.dp_sgd_gen.trainable import checked_model
-from flows.releases.training import training_releases
+from flows.methods.tuning import training_releases
 from tasks.accounting.guarantee import Guarantee
 from tasks.private.release import Release
 

@@ -7,7 +7,7 @@ from connectors.interfaces.errors import FinalError, TooFewTextsError
 from flows.engine.run import Run
 from flows.engine.tools import RunTools
 from flows.methods.dp_sgd_gen.config import DpSgdGenConfig
-from flows.releases.training import paid_training
+from flows.methods.tuning import paid_training
 from tasks.core.refs import Written
 from tasks.private.training.recipe import TuneSpec
 from tasks.private.training.step import Tuned, control_card, controls_of

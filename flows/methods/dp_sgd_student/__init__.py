@@ -2,7 +2,7 @@
 
 from flows.engine.method import Method
 from flows.methods.dp_sgd_student.config import DpSgdStudentConfig
-from flows.releases.training import training_releases
+from flows.methods.tuning import training_releases
 from tasks.accounting.guarantee import Guarantee
 from tasks.private.release import Release
 

@@ -6,7 +6,7 @@ The rows "DP-SGD" and "Ghost" of Song et al. 2024, Table 1 (Abadi et al. 2016; g
 from flows.engine.lifecycle import method_flow
 from flows.engine.run import Run, RunResults
 from flows.methods.dp_sgd_student.config import DpSgdStudentConfig
-from flows.releases.training import paid_training
+from flows.methods.tuning import paid_training
 from tasks.prefect.runtime import run_step
 from tasks.private.training.classifier_step import classify, test_classifier
 from tasks.private.training.recipe import ClassifySpec

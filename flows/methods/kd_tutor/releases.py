@@ -6,8 +6,8 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from flows.releases.training import training_release
-from flows.releases.votes import promise_of
+from flows.methods.tuning import training_release
+from flows.methods.voting import promise_of
 from tasks.accounting.guarantee import Guarantee
 from tasks.accounting.integer_noise import Kind, SumNoise, calibrate_sums
 from tasks.private.release import Release

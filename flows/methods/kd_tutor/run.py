@@ -6,7 +6,7 @@ from typing import cast
 from connectors.interfaces.artifacts import ArtifactRef
 from flows.engine.run import Run
 from flows.methods.kd_tutor.config import KdTutorConfig
-from flows.releases.training import paid_training
+from flows.methods.tuning import paid_training
 from tasks.core.refs import Written
 from tasks.metrics.usefulness import Accuracy, DiscriminatorTest
 from tasks.prefect.runtime import results, run_step, submit_step

@@ -2,7 +2,7 @@
 
 from flows.engine.method import Method
 from flows.methods.pre_text.config import PreTextConfig
-from flows.releases.votes import vote_releases
+from flows.methods.voting import vote_releases
 
 METHOD = Method(
     name="pre_text",

@@ -1,7 +1,7 @@
 """The noise of a WASP run: its configuration decides by it whether `auto` opens the rows, its releases draw it."""
 
 from flows.config.base import RunConfig
-from flows.releases.votes import promise_of, vote_noise
+from flows.methods.voting import promise_of, vote_noise
 from tasks.accounting.integer_noise import SumNoise, calibrate_sums
 from tasks.accounting.promise import Promise, require
 from tasks.private.density.promise import DensityPrivacy

@@ -12,7 +12,7 @@ from flows.config.method import DENSITIES, Asks, WaspMethod
 from flows.config.privacy import Calibration
 from flows.config.task_files import load_task
 from flows.methods.wasp.calibration import calibrated
-from flows.releases.opening import Opening
+from flows.methods.wasp.opening import Opening
 
 
 class WaspConfig(RunConfig):

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
+from flows.methods.voting import promise_of, votes_release
 from flows.methods.wasp.calibration import calibrated
 from flows.methods.wasp.config import WaspConfig
-from flows.releases.opening import LABEL_WIDTH, ClosedRows, opening_lines
-from flows.releases.votes import promise_of, votes_release
+from flows.methods.wasp.opening import LABEL_WIDTH, ClosedRows, opening_lines
 from tasks.accounting.guarantee import Guarantee, no_release
 from tasks.accounting.integer_noise import SumNoise
 from tasks.private.density.promise import DensityPrivacy

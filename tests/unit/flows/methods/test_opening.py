@@ -11,9 +11,9 @@ from connectors.interfaces.errors import ConfigError
 from flows.config.files import check_config
 from flows.engine.plan import numbers_of, planned
 from flows.engine.prepare import guarantee_of, prepare
+from flows.methods.voting import promise_of
 from flows.methods.wasp.calibration import calibrated, density_noise
 from flows.methods.wasp.config import WaspConfig
-from flows.releases.votes import promise_of
 from tasks.accounting.promise import Promise
 from tests.support.runs.pipeline import SMALL, Pipeline, values
 

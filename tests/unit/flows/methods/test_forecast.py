@@ -8,7 +8,7 @@ import pytest
 
 from connectors.interfaces.errors import ConfigError
 from flows.cli import start
-from flows.releases.opening import (
+from flows.methods.wasp.opening import (
     CLOSED,
     WORTH,
     Opening,

@@ -13,7 +13,7 @@ from flows.config.task_files import load_task
 from flows.engine.prepare import guarantee_of
 from flows.methods.dp_sgd_gen.run import DpSgdRun
 from flows.methods.kd_tutor.run import KdRun
-from flows.releases.training import paid_training
+from flows.methods.tuning import paid_training
 from tasks.core.refs import Payer
 from tasks.private.training.recipe import PaidTraining
 

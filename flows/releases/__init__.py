@@ -1,1 +1,0 @@
-"""Releases that several methods share."""
