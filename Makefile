@@ -34,7 +34,7 @@ $(READY_STACK): $(READY_DEMO)
 
 setup: $(READY) ## create .venv with everything that development needs
 
-demo: $(READY_DEMO) ## set up, run WASP on the embedded defaults, end with a report
+demo: $(READY_DEMO) ## set up, run WASP on the bundled data, end with a report
 	$(BIN)/wasp run wasp --config deployments/configs/demo.yaml
 
 up: $(READY_STACK) ## start Prefect server, worker and MLflow in the background (PREFECT_PORT=4200 MLFLOW_PORT=5000)
@@ -43,7 +43,7 @@ up: $(READY_STACK) ## start Prefect server, worker and MLflow in the background 
 down: ## end everything that make up started; all data stay
 	@$(BIN)/python -m deployments.stack down
 
-status: ## what of the stack runs
+status: ## show which services run
 	@$(BIN)/python -m deployments.stack status
 
 # One file runs in one process, with all of its tests but those that need an accelerator.
@@ -83,10 +83,10 @@ docs: $(READY) ## build the documentation site into build/site; every broken lin
 bench: $(READY) ## benchmarks: ratios against a peer or a floor of the same run
 	$(BIN)/python -m tests.benchmarks
 
-lock: $(READY) ## write requirements.lock anew from pyproject.toml; versions that still fit stay
+lock: $(READY) ## update requirements.lock from pyproject.toml; keep compatible versions
 	$(BIN)/python infra/install.py --lock
 
-format: $(READY) ## put the code into the house's form
+format: $(READY) ## format and fix the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 

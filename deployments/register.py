@@ -19,7 +19,7 @@ from connectors.interfaces.redaction import redact
 from deployments.automations import declare
 from deployments.registry import POOL, PREFECT_FILE, deployments
 
-MOST_RUNS = 2
+MAX_RUNS = 2
 """Runs at once: a run uses all cores for embeddings and training. Edit the limit of the work pool on the server."""
 
 
@@ -72,7 +72,7 @@ def _create_pool(client: SyncPrefectClient) -> None:
         type="process",
         description="Runs on this machine.",
         base_job_template=template,
-        concurrency_limit=MOST_RUNS,
+        concurrency_limit=MAX_RUNS,
     )
     try:
         client.create_work_pool(pool)

@@ -47,7 +47,7 @@ class RemoteFiles:
         """True for a folder on this machine."""
         return urlsplit(self.address).scheme in LOCAL
 
-    def place(self, name: str) -> str:
+    def url_of(self, name: str) -> str:
         """Return the address of a file."""
         return f"{self.address}/{name}" if name else self.address
 
@@ -133,7 +133,7 @@ class RemoteFiles:
         except Exception as error:
             # Every storage system has its own errors.
             raise ArtifactError(
-                f"The artifact store is not available: {self.place(name)} ({type(error).__name__}: {error}). Check "
+                f"The artifact store is not available: {self.url_of(name)} ({type(error).__name__}: {error}). Check "
                 "that it is reachable, that the bucket exists and that the credentials allow read, write, list and "
                 f"delete ({self.setting}). Then run: wasp resume RUN_ID. Finished results are reused."
             ) from error

@@ -225,7 +225,7 @@ class Artifacts:
     def where(self, path: str = "") -> str:
         """Return the location of `path` for display: a local path or an address."""
         remote = self._shared(path)
-        return remote.place(path) if remote else str(self.home / path)
+        return remote.url_of(path) if remote else str(self.home / path)
 
     def list_runs(self) -> list[dict[str, Any]]:
         """Return the manifests of all runs by folder name.

@@ -1,1 +1,1 @@
-"""Texts that ship with the project, and the scripts that create them."""
+"""Bundled texts, and the scripts that create them."""

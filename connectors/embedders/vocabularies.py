@@ -6,7 +6,7 @@ from connectors.interfaces.errors import InputError
 from connectors.interfaces.rows import RowsRef, TermsRef
 from connectors.rows.sources import display_path, open_source
 
-LEAST_DIMENSION: Final = 20
+MIN_DIMENSION: Final = 20
 """Least length of a word's vector in a text file; the lines of a file with shorter ones are terms."""
 
 
@@ -44,10 +44,10 @@ def _number(rank: Any, source: RowsRef, row: int) -> float:
 
 
 def _has_vector(line: str) -> bool:
-    """Return whether a line is a word with its vector of at least LEAST_DIMENSION numbers."""
+    """Return whether a line is a word with its vector of at least MIN_DIMENSION numbers."""
     _, *numbers = line.split(" ")
     try:
-        return len([float(number) for number in numbers]) >= LEAST_DIMENSION
+        return len([float(number) for number in numbers]) >= MIN_DIMENSION
     except ValueError:
         return False
 

@@ -151,7 +151,7 @@ class BudgetError(WaspError):
 
 
 def default_cap_advice(dataset: str, declare: str = "") -> str:
-    """Return the sentence for the owner of a dataset that nobody capped."""
+    """Return the sentence for the owner of a dataset without a cap."""
     return (
         f". {NO_OWNER}: it is the ledger's default. If the rows are a public benchmark, lift it: "
         f"wasp budget cap {dataset} --epsilon inf{declare} --reason 'public benchmark'"

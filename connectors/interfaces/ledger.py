@@ -7,7 +7,7 @@ from typing import Any, Final
 ABOUT: Final = "about"
 """Key of the event fields that describe the release and have no cost: sides of a vote, parties of a sum."""
 
-MOST_BYTES: Final = 8_000_000
+MAX_BYTES: Final = 8_000_000
 """Largest payload of a release that the ledger stores."""
 
 

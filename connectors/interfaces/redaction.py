@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 HIDDEN: Final = "***"
-LEAST: Final = 6
+MIN_LENGTH: Final = 6
 """Minimum length of a secret that is searched for; ordinary text contains shorter ones."""
 
 _SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS|AUTH|AUTH_STRING)$", re.I)
@@ -20,7 +20,7 @@ _secrets: set[str] = set()
 
 def remember(value: str) -> None:
     """Hide this key in all text from now on."""
-    if len(value) >= LEAST:
+    if len(value) >= MIN_LENGTH:
         _secrets.add(value)
 
 
@@ -73,4 +73,4 @@ class _Guarded:
 def _variables() -> set[str]:
     values = [value for name, value in os.environ.items() if _SECRET_NAME.search(name)]
     passwords = [value.partition(":")[2] for value in values]  # user:password
-    return {value for value in (*values, *passwords) if len(value) >= LEAST}
+    return {value for value in (*values, *passwords) if len(value) >= MIN_LENGTH}

@@ -21,7 +21,7 @@ OTHERS = "*"
 NO_CLASS = "all"
 """Label of every row of a source without classes, and the only class of a task without labels."""
 
-LEAST_RATIO = 2
+MIN_RATIO = 2
 """Least ratio of the largest to the smallest class of an unbalanced draw."""
 ALPHAS = (0.01, 10.0)
 """Smallest and largest Dirichlet parameter of an unbalanced draw."""
@@ -76,9 +76,7 @@ class RowsRef:
     @property
     def choice(self) -> list[object]:
         """The parameters of the row selection and of its texts, for the keys of steps."""
-        drawn = (
-            ["public", *([] if self.class_alpha is None else [self.class_alpha, LEAST_RATIO])] if self.public else []
-        )
+        drawn = ["public", *([] if self.class_alpha is None else [self.class_alpha, MIN_RATIO])] if self.public else []
         return [self.rows, self.of, self.seed, *drawn, *(["plain_text"] if self.plain_text else [])]
 
     @property

@@ -17,7 +17,7 @@ def encodable(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-MOST_MARKS = 30
+MAX_MARKS = 30
 """Combining marks in a row after which a joiner is inserted (Unicode Annex 15, stream-safe text format)."""
 _SHORT = 2000
 
@@ -32,7 +32,7 @@ def normalizable(text: str) -> str:
     parts, marks = [], 0
     for letter in text:
         marks = marks + 1 if unicodedata.combining(letter) else 0
-        if marks > MOST_MARKS:
+        if marks > MAX_MARKS:
             parts.append(_JOINER)
             marks = 1
         parts.append(letter)
@@ -115,13 +115,13 @@ def _number_form(number: Decimal) -> str:
 def _as_stored_in_32_bits(number: Decimal) -> Decimal:
     """Return 1.1 for 1.100000023841858, the double of a 1.1 that was stored in 32 bits; other numbers unchanged."""
     value = float(number)
-    if Decimal(repr(value)) != number or abs(value) > _LARGEST_FLOAT or _in_32_bits(value) != value:
+    if Decimal(repr(value)) != number or abs(value) > _MAX_FLOAT or _in_32_bits(value) != value:
         return number
     shortest = (f"{value:.{digits}g}" for digits in range(1, 10))
     return Decimal(next(text for text in shortest if _in_32_bits(float(text)) == value))
 
 
-_LARGEST_FLOAT = 3e38
+_MAX_FLOAT = 3e38
 
 
 def _in_32_bits(value: float) -> float:
@@ -143,7 +143,7 @@ def _time_form(time: re.Match[str]) -> str:
     return f"{seconds}{f'.{fraction}' if fraction else ''}{'+00:00' if zone else ''}"
 
 
-MOST_OF_A_NAME = 200
+MAX_NAME_LENGTH = 200
 """Longest name of a class, in characters: every prompt, table and chart contains it."""
 
 
@@ -159,6 +159,6 @@ def check_class_name(name: str) -> str:
 def is_class_name(text: str) -> bool:
     """Return True if a label can be the name of a class."""
     try:
-        return len(check_class_name(text)) <= MOST_OF_A_NAME
+        return len(check_class_name(text)) <= MAX_NAME_LENGTH
     except ValueError:
         return False

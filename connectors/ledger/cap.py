@@ -41,7 +41,7 @@ Plan = tuple[Sequence[Event], float]
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class CapCheck:
     """Compares past, reserved and requested events with the cap.
 
     A release without noise has no epsilon: it marks its dataset as exposed, is refused if there is a cap, and does not
@@ -155,7 +155,7 @@ class Gate:
         return epsilon / (epsilon + self.total(others, delta - own)), own / delta
 
 
-def require_part(state: State, gate: Gate, cap: Cap, trainings: tuple[float, float]) -> None:
+def require_part(state: State, cap_check: CapCheck, cap: Cap, trainings: tuple[float, float]) -> None:
     """Raise ConfigError if `trainings` is no part of the cap, or takes something from a part after the first release.
 
     Such a move would be chosen after results were seen.
@@ -166,7 +166,7 @@ def require_part(state: State, gate: Gate, cap: Cap, trainings: tuple[float, flo
             f"--trainings-epsilon, --trainings-delta: {trainings[0]:g} and {trainings[1]:g} are no part of the cap "
             f"({cap.epsilon:g}, {cap.delta:g}). Write numbers from 0 to the cap's."
         )
-    old = gate.trainings_part(state)
+    old = cap_check.trainings_part(state)
     if state.cap is None or old is None or state.settled is None:
         return
     before = (*old, state.cap.epsilon - old[0], state.cap.delta - old[1])

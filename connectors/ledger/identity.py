@@ -18,9 +18,9 @@ from connectors.ledger.groups import Write, join_related, with_members
 from connectors.ledger.state import Entry
 from connectors.ledger.tables import DATASETS, ENTRIES, FINGERPRINTS, MARKS, NAMES, RECORDS
 
-SHARE, LEAST = 0.02, 5
+MIN_LONG_SHARE, MIN_LONG = 0.02, 5
 """Share of the smaller dataset, and number, of common long texts from which two datasets have the same people."""
-MOST = 0.5
+MIN_SHARE = 0.5
 """Share of common texts of any length from which they have; short texts alone are often stock phrases."""
 _AT_ONCE = 500
 
@@ -104,7 +104,7 @@ def _sharing(db: Connection, table: Table, hashes: Collection[str], marks: Marks
         registered = db.execute(query.where(table.c.kind == "row") if table is MARKS else query).scalar_one()
         smaller = min(registered, len(hashes))
         long = () if marks.separate else shared.difference(marks.short)
-        if len(long) >= max(LEAST, SHARE * smaller) or len(shared) >= MOST * smaller:
+        if len(long) >= max(MIN_LONG, MIN_LONG_SHARE * smaller) or len(shared) >= MIN_SHARE * smaller:
             yield owner
 
 

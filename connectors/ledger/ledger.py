@@ -19,7 +19,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import ConfigError, LedgerError
 from connectors.interfaces.ledger import NO_MARKS, BudgetPlan, Compose, Marks, ReleaseRequest, StoredRelease
-from connectors.ledger.cap import Gate, admit, require_part, require_unit
+from connectors.ledger.cap import CapCheck, admit, require_part, require_unit
 from connectors.ledger.chain import (
     Chains,
     append,
@@ -60,8 +60,8 @@ class PrivacyLedger:
     """The ledger of all datasets (protocol `Ledger`), in SQLite or PostgreSQL.
 
     `compose` is the accountant: (events, delta) -> epsilon of their composition, valid if each plan is chosen after the
-    previous releases were seen. `default_cap` is the cap of datasets that nobody capped; without any cap the ledger
-    only records. `heads`: file of this machine with the newest entries (`heads.py`). Safe for threads and processes;
+    previous releases were seen. `default_cap` is the cap of datasets without a cap; without any cap the ledger only
+    records. `heads`: file of this machine with the newest entries (`heads.py`). Safe for threads and processes;
     reading never waits for a writer. Every method raises LedgerError if the database is unreachable or was changed from
     outside.
     """
@@ -74,7 +74,7 @@ class PrivacyLedger:
         heads: Path | None = None,
     ) -> None:
         self._store = LedgerStore(url, heads)
-        self._gate = Gate(compose)
+        self._cap_check = CapCheck(compose)
         self._chains = Chains()
         self._default_cap = default_cap
 
@@ -99,8 +99,8 @@ class PrivacyLedger:
         """Return the dataset id of these rows (see `identity.register_rows`). Idempotent.
 
         `fingerprint`, `records` and `marks` are hashes under a key (`connectors.security.record_hashes`) with the name
-        `key`; LedgerError if the ledger uses another one. A dataset that nobody capped gets the default cap, unless its
-        rows are public.
+        `key`; LedgerError if the ledger uses another one. A dataset without a cap gets the default cap, unless its rows
+        are public.
         """
         if not name.strip():
             raise ConfigError("A private dataset needs a name. Set private.name, or parties.name for rows of parties.")
@@ -182,7 +182,7 @@ class PrivacyLedger:
         cap = Cap(float(epsilon), float(delta), protects)
         with self._writing(dataset) as (db, states):
             if trainings is not None:
-                require_part(states[0], self._gate, cap, trainings)
+                require_part(states[0], self._cap_check, cap, trainings)
             weaker = sum(entry.protects != "person" for entry in states[0].charged())
             if protects == "person" and weaker:
                 raise ConfigError(
@@ -239,7 +239,7 @@ class PrivacyLedger:
             if run is not None and same and (run.open or not left):
                 return
             require_unit(states, [charge["protects"] for charge in left])
-            refusal = self._gate.plan_refusal(states, (dataset, plan.run_id), events_of(left), float(plan.delta))
+            refusal = self._cap_check.plan_refusal(states, (dataset, plan.run_id), events_of(left), float(plan.delta))
             account = RunAccount(who, plan.flow, **detail)
             if refusal is None:
                 self._append(db, states, account.reservation(dataset, plan.run_id))
@@ -273,7 +273,7 @@ class PrivacyLedger:
                 return stored
             run, extra = admit(state, request)
             require_unit(states, [request.charge.protects])
-            refusal = self._gate.release_refusal(states, request, extra)
+            refusal = self._cap_check.release_refusal(states, request, extra)
             if refusal is None:
                 return self._record(db, states, request, extra, _draw_output(draw))
             self._append(db, states, run.refusal(refusal, request.dataset, request.run_id, request.slot))
@@ -311,7 +311,7 @@ class PrivacyLedger:
         with self._store.read() as db:
             state = self._chains.load(db, dataset, lock=False)
             names = select(NAMES.c.name).where(NAMES.c.dataset == dataset).order_by(NAMES.c.name)
-            return status_of(state, db.execute(names).scalars(), self._gate)
+            return status_of(state, db.execute(names).scalars(), self._cap_check)
 
     def outlook(self, name: str, events: Sequence[Event], delta: float, public: bool = False) -> dict[str, Any]:
         """Return what the cap of a dataset leaves for planned events (`outlook_of`); nothing is reserved.
@@ -323,7 +323,7 @@ class PrivacyLedger:
         if dataset is not None:
             with self._store.read() as db:
                 states = self._states(db, dataset)
-        return {"dataset": name} | outlook_of(states, events, delta, self._gate)
+        return {"dataset": name} | outlook_of(states, events, delta, self._cap_check)
 
     def verify(self, dataset: str | None = None, second: Compose | None = None) -> list[str]:
         """Return the problems of one dataset or of all: chain, totals and outputs; an empty list means sound.
@@ -335,7 +335,9 @@ class PrivacyLedger:
         with self._store.read() as db:
             query = select(DATASETS.c.dataset).union(select(ENTRIES.c.dataset)).order_by("dataset")
             names = chosen or db.execute(query).scalars().all()
-            return [f"{name}: {problem}" for name in names for problem in problems_of(db, self._gate, second, name)]
+            return [
+                f"{name}: {problem}" for name in names for problem in problems_of(db, self._cap_check, second, name)
+            ]
 
     # --- inside
     def _states(self, db: Connection, dataset: str) -> list[State]:
@@ -349,7 +351,7 @@ class PrivacyLedger:
         states = self._states(db, request.dataset)
         _, extra = admit(states[0], request)
         require_unit(states, [request.charge.protects])
-        return self._gate.release_refusal(states, request, extra) is None
+        return self._cap_check.release_refusal(states, request, extra) is None
 
     @contextmanager
     def _writing(self, dataset: str) -> Iterator[tuple[Connection, tuple[State, ...]]]:
@@ -373,7 +375,7 @@ class PrivacyLedger:
         """Write an entry with its total at the cap's delta, else at the draft's or the latest plan's."""
         extra = draft.kind in RELEASING and draft.detail["extra"]
         delta = draft.delta if draft.kind == "cap" else state.delta(draft.delta, [draft.event] if extra else [])
-        epsilon = None if delta is None else self._gate.total(state.after(draft), delta)
+        epsilon = None if delta is None else self._cap_check.total(state.after(draft), delta)
         return append(db, state, replace(draft, epsilon=epsilon, delta=delta))
 
     def _record(

@@ -16,7 +16,7 @@ from connectors.interfaces.ledger import ABOUT, BudgetPlan, Charge
 
 RELEASED, EXPOSED = "release", "expose"
 DEFAULT_REASON = "default cap of the ledger"
-"""Reason of the entry that caps a dataset which nobody capped."""
+"""Reason of the entry that caps a dataset without a cap."""
 RELEASING = (RELEASED, EXPOSED)
 LOOK, EXPORT = "look", "export"
 JOINED = "group"

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from connectors.ledger.cap import Gate
+from connectors.ledger.cap import CapCheck
 from connectors.ledger.state import Event, State, cost_of, events_of
 
 
@@ -48,7 +48,7 @@ SAME = ("dataset", "exposed", "voided", "refused", "versions", "group")
 """Values of a dataset's state that its status shows as they are."""
 
 
-def outlook_of(states: Sequence[State], events: Sequence[Event], delta: float, gate: Gate) -> dict[str, Any]:
+def outlook_of(states: Sequence[State], events: Sequence[Event], delta: float, cap_check: CapCheck) -> dict[str, Any]:
     """Return cap and rest of a dataset before planned events, None without a cap; `states`: its own, then its group's.
 
     `refusal`: why the plan exceeds a cap of its group, as `reserve` would say to a new run. `repeatable`: runs with the
@@ -56,11 +56,13 @@ def outlook_of(states: Sequence[State], events: Sequence[Event], delta: float, g
     owner set the cap.
     """
     state, cap = states[0], states[0].cap
-    refusal = gate.plan_refusal(states, (state.dataset, ""), events, delta)
+    refusal = cap_check.plan_refusal(states, (state.dataset, ""), events, delta)
     costs = Counter(map(cost_of, events))
     return {
         "cap": cap.epsilon if cap else None,
-        "left": max(0.0, cap.epsilon - gate.total([*state.spent(), *state.reserved()], cap.delta)) if cap else None,
+        "left": max(0.0, cap.epsilon - cap_check.total([*state.spent(), *state.reserved()], cap.delta))
+        if cap
+        else None,
         "refusal": "" if refusal is None else str(refusal),
         "repeatable": [
             run_id
@@ -72,12 +74,12 @@ def outlook_of(states: Sequence[State], events: Sequence[Event], delta: float, g
     }
 
 
-def status_of(state: State, names: Iterable[str], gate: Gate) -> Status:
+def status_of(state: State, names: Iterable[str], cap_check: CapCheck) -> Status:
     """Return the status for a dataset's state."""
     delta, cap, spent, reserved = state.delta(), state.cap, state.spent(), state.reserved()
 
     def total(events: Sequence[Event]) -> float:
-        return 0.0 if delta is None else gate.total(events, delta)
+        return 0.0 if delta is None else cap_check.total(events, delta)
 
     return Status(
         **{name: getattr(state, name) for name in SAME},
@@ -95,5 +97,5 @@ def status_of(state: State, names: Iterable[str], gate: Gate) -> Status:
         members=tuple(name for name in state.members if name != state.dataset),
         reasons=tuple(sorted(state.reasons)),
         shared=sum(len(other.released) for other in state.others.values()),
-        trainings=gate.trainings_part(state),
+        trainings=cap_check.trainings_part(state),
     )

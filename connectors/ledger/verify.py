@@ -10,7 +10,7 @@ from sqlalchemy import Connection, select
 
 from connectors.interfaces.errors import LedgerError
 from connectors.interfaces.ledger import Compose
-from connectors.ledger.cap import Gate
+from connectors.ledger.cap import CapCheck
 from connectors.ledger.chain import output_hash, read_entries, stored_bytes
 from connectors.ledger.state import GROUP, JOINED, RELEASING, Entry, State, extend
 from connectors.ledger.tables import DATASETS, OUTPUTS, RAW_OUTPUT
@@ -29,12 +29,12 @@ UNREADABLE = (ArithmeticError, AttributeError, LedgerError, LookupError, TypeErr
 """Errors that an accountant or JSON code can raise on content that this program did not write."""
 
 
-def problems_of(db: Connection, gate: Gate, second: Compose | None, dataset: str) -> Iterator[str]:
+def problems_of(db: Connection, cap_check: CapCheck, second: Compose | None, dataset: str) -> Iterator[str]:
     """Yield one sentence per problem of a dataset; nothing after the first entry that breaks its chain.
 
     `second` is an accountant that shares no code with the ledger's own.
     """
-    state, totals = State(dataset), _Totals(gate)
+    state, totals = State(dataset), _Totals(cap_check)
     for entry in read_entries(db, dataset):
         try:
             extend(state, entry)
@@ -47,8 +47,8 @@ def problems_of(db: Connection, gate: Gate, second: Compose | None, dataset: str
         yield f"{'no' if head is None else head.entries} entries were written, {state.entries} exist"
     delta = state.delta()
     if second is not None and delta is not None:
-        first = gate.total(state.spent(), delta)
-        other = Gate(second).total(state.spent(), delta * (1 + GRID) + TAIL)
+        first = cap_check.total(state.spent(), delta)
+        other = CapCheck(second).total(state.spent(), delta * (1 + GRID) + TAIL)
         if other > first and not _is_close(first, other):
             yield f"the second accountant computes epsilon {other:.9g}, the ledger only {first:.9g}"
     expected = {(entry.number, entry.step_key, entry.output_hash) for entry in state.released}
@@ -62,8 +62,8 @@ def problems_of(db: Connection, gate: Gate, second: Compose | None, dataset: str
 class _Totals:
     """The totals of a chain, each computed once for the entries that do not change it."""
 
-    def __init__(self, gate: Gate) -> None:
-        self._gate = gate
+    def __init__(self, cap_check: CapCheck) -> None:
+        self._cap_check = cap_check
         self._by_delta: dict[float, float] = {}
 
     def problems(self, state: State, entry: Entry) -> Iterator[str]:
@@ -73,7 +73,7 @@ class _Totals:
         if entry.epsilon is None or entry.delta is None:
             return
         if entry.delta not in self._by_delta:
-            self._by_delta[entry.delta] = self._gate.total(state.spent(), entry.delta)
+            self._by_delta[entry.delta] = self._cap_check.total(state.spent(), entry.delta)
         total = self._by_delta[entry.delta]
         if not _is_close(total, entry.epsilon):
             yield f"entry {entry.number} has epsilon {entry.epsilon:.9g} as total, recomputed {total:.9g}"

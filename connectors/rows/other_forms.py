@@ -25,7 +25,7 @@ UNREAD = {
 """Kinds of files that are not read, with what to do, and their suffixes."""
 ONE_OBJECT_PER_ROW = "Write one object per row: DataFrame.to_json(FILE, orient='records', lines=True)."
 ONE_TEXT_PER_ROW = "Write one text per row in a column of its own; pandas.json_normalize does so for nested JSON."
-MOST_KEYS = 5
+MAX_KEYS = 5
 
 
 def explain_suffix(suffix: str) -> str:
@@ -45,8 +45,8 @@ def describe_value(value: Any) -> str:
 
 def list_keys(value: Mapping[str, Any]) -> str:
     """Return the first keys of an object, for messages."""
-    keys = ", ".join(f"'{key}'" for key in list(value)[:MOST_KEYS])
-    return f"the keys {keys}{' and more' if len(value) > MOST_KEYS else ''}" if keys else "no keys"
+    keys = ", ".join(f"'{key}'" for key in list(value)[:MAX_KEYS])
+    return f"the keys {keys}{' and more' if len(value) > MAX_KEYS else ''}" if keys else "no keys"
 
 
 def refuse_one_object(value: Any, required: Sequence[str], name: str) -> None:

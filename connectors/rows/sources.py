@@ -34,7 +34,7 @@ SEPARATOR_LINE = re.compile(r"""\s*"?sep=([^\w"\r\n])"?[ ,;\t]*[\r\n]""", re.I)
 """A line above the header in which Excel names the separator, such as `sep=;`."""
 FIRST_CHARACTERS = 1 << 16
 """Characters in which the first line of a file is searched."""
-MOST_DIGITS = 4000
+MAX_DIGITS = 4000
 """Longest integer of JSON that is read as a number; Python converts at most 4300 digits."""
 csv.field_size_limit(2**31 - 1)  # by default the rest of a longer cell would be read as rows of its own
 
@@ -383,4 +383,4 @@ def _loaded(text: str, name: str, first: int = 1) -> Any:
 
 
 def _integer(digits: str) -> int | str:
-    return int(digits) if len(digits) <= MOST_DIGITS else digits
+    return int(digits) if len(digits) <= MAX_DIGITS else digits

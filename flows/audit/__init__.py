@@ -12,5 +12,5 @@ ENTRY = FlowEntry(
     "proves of what is claimed",
     text_module="flows.audit.text",
     result="audit.json",
-    continued=False,
+    resumable=False,
 )

@@ -21,9 +21,9 @@ from flows.audit.whole_run import attack_whole_run, plan_whole_run, whole_run_co
 from flows.engine.checks import problems_of, raise_problems
 from flows.engine.datasets import with_declared_rows
 from flows.engine.prepare import guarantee_of
-from flows.runtime.failure import Story, told
+from flows.runtime.failure import ErrorContext, explained_errors
 from flows.runtime.flow_runs import reported_end
-from flows.runtime.manifest import RunBook, now, recorded
+from flows.runtime.manifest import RunManifest, now, recorded
 from flows.runtime.prefect_progress import shown
 from flows.runtime.state_folder import check_room, state_folder
 from flows.runtime.stores import open_artifacts
@@ -87,7 +87,7 @@ class AuditRun:
 
     config: AuditConfig
     attacks: Sequence[Attack]
-    book: RunBook
+    manifest: RunManifest
     started: float = field(default_factory=time.monotonic)
 
     def attack_whole_run(self) -> dict[str, Any] | None:
@@ -101,7 +101,7 @@ class AuditRun:
 
     def finish(self, mechanisms: Sequence[dict[str, Any]], whole: dict[str, Any] | None) -> dict[str, Any]:
         """Write findings and figures, close the manifest and return the findings."""
-        run_id, artifacts = self.book.values["run_id"], self.book.artifacts
+        run_id, artifacts = self.manifest.values["run_id"], self.manifest.artifacts
         path = f"runs/{run_id}/audit.json"
         passed = all(mechanism["passed"] for mechanism in (*mechanisms, *([whole] if whole else [])))
         result = {
@@ -116,13 +116,13 @@ class AuditRun:
             "pipeline": whole,
             "ended": now(),
             "seconds": round(time.monotonic() - self.started, 1),
-            "prefect_run_id": self.book.values["prefect_run_id"],
+            "prefect_run_id": self.manifest.values["prefect_run_id"],
             "audit": artifacts.where(path),
         }
         artifacts.write_text(path, json.dumps(result, indent=2, allow_nan=False))
         write_page(artifacts, run_id)
         error = None if passed else text.red(result)
-        self.book.update(state="done" if passed else "failed", ended=now(), error=error)
+        self.manifest.update(state="done" if passed else "failed", ended=now(), error=error)
         return result
 
 
@@ -143,8 +143,8 @@ def page_of(result: dict[str, Any]) -> str:
 @contextmanager
 def auditing(config: AuditConfig) -> Iterator[AuditRun]:
     """Open an audit; every audit is a new run because it draws fresh noise."""
-    story, home = Story(), state_folder()
-    with told(story), reported_end():
+    context, home = ErrorContext(), state_folder()
+    with explained_errors(context), reported_end():
         check_room(home)
         attacks = attacks_of(config)
         raise_problems(_problems(config))
@@ -152,9 +152,9 @@ def auditing(config: AuditConfig) -> Iterator[AuditRun]:
         artifacts.check()
         stated = attacks[0].claims["epsilon_stated"]
         run_id = f"audit-e{stated:g}-{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(2)}"
-        story.folder = home / "runs" / run_id
-        with recorded(artifacts, run_id, "audit", config) as book:
-            yield AuditRun(config, attacks, book)
+        context.folder = home / "runs" / run_id
+        with recorded(artifacts, run_id, "audit", config) as manifest:
+            yield AuditRun(config, attacks, manifest)
 
 
 @task_step("attack {job.name}", retries=0)

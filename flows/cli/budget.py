@@ -12,7 +12,7 @@ import typer
 from connectors.interfaces.counts import counted
 from connectors.interfaces.errors import ConfigError, LedgerError
 from flows.cli.common import Output, command, command_group
-from flows.runtime.state_folder import state_folder, who
+from flows.runtime.state_folder import current_user, state_folder
 from flows.runtime.stores import open_ledger
 
 if TYPE_CHECKING:
@@ -52,12 +52,12 @@ def cap(  # noqa: PLR0913 - the options of a command
     part = None if trainings_epsilon is None or trainings_delta is None else (trainings_epsilon, trainings_delta)
     ledger = open_ledger(state_folder())
     if declare:
-        ledger.register(dataset, f"declared {dataset}", [], who())
+        ledger.register(dataset, f"declared {dataset}", [], current_user())
     try:
         name = ledger.find(dataset)
     except LedgerError as unknown:
         raise ConfigError(f"{unknown} To set a cap before its first run, add --declare.") from None
-    ledger.set_cap(name, epsilon, delta, who(), reason, protects, part)
+    ledger.set_cap(name, epsilon, delta, current_user(), reason, protects, part)
     return show(dataset)
 
 
@@ -78,7 +78,7 @@ def group(name: str, datasets: Annotated[list[str], typer.Argument(help="Dataset
     """Charge each release of a dataset to its whole group."""
     ledger = open_ledger(state_folder())
     members = [ledger.find(dataset) for dataset in datasets]
-    ledger.join(name, members, who())
+    ledger.join(name, members, current_user())
     joined = ledger.status(members[0])
     return _statuses(ledger, {joined.dataset, *joined.members})
 
@@ -88,7 +88,7 @@ def ungroup(dataset: str) -> Output:
     """Take a dataset out of its group, before the first release from any member."""
     ledger = open_ledger(state_folder())
     before = ledger.status(ledger.find(dataset))
-    ledger.leave(before.dataset, who())
+    ledger.leave(before.dataset, current_user())
     return _statuses(ledger, {before.dataset, *before.members})
 
 

@@ -17,9 +17,9 @@ from connectors.interfaces.text_forms import cell_form, check_class_name
 if TYPE_CHECKING:
     from tasks.private.rows.survey import Survey
 
-FEWEST_OF_A_CLASS = 5
+MIN_ROWS_OF_A_CLASS = 5
 """Records of a label that makes it a class without --class: a rarer one may be a typing error that shows one record."""
-MOST_CLASSES = 100
+MAX_CLASSES = 100
 SHOWN_LABELS = 20
 MISSING = frozenset(
     ("nan", "nat", "null", "(null)", "nil", "none", "na", "n/a", "n.a.", "<na>", "#n/a", "missing", "-", "--", "?", ".")
@@ -41,20 +41,20 @@ class ClassChoice:
 
 
 def propose_classes(counts: Mapping[str, int], requested: Sequence[str], fewest: int) -> list[str]:
-    """Return the requested classes, else the labels with at least `FEWEST_OF_A_CLASS` records.
+    """Return the requested classes, else the labels with at least `MIN_ROWS_OF_A_CLASS` records.
 
     Raises ConfigError for a requested class without records, a name that cannot be shown, or fewer than `fewest` or
-    more than `MOST_CLASSES` classes.
+    more than `MAX_CLASSES` classes.
     """
     unknown = [label for label in requested if label not in counts]
     if unknown:
         labels = ", ".join(list(counts)[:SHOWN_LABELS])
         raise ConfigError(f"--class: no row has the label '{unknown[0]}'. Write one of the most frequent: {labels}")
-    chosen = list(requested) or sorted(label for label, count in counts.items() if count >= FEWEST_OF_A_CLASS)
-    if not fewest <= len(chosen) <= MOST_CLASSES:
-        enough = f"{'has' if len(chosen) == 1 else 'have'} at least {FEWEST_OF_A_CLASS} rows"
-        problem = f"{counted(len(chosen), 'label')} {enough}; a task needs 2 to {MOST_CLASSES}."
-        if counts and max(counts.values()) < FEWEST_OF_A_CLASS and 2 * len(counts) > sum(counts.values()):
+    chosen = list(requested) or sorted(label for label, count in counts.items() if count >= MIN_ROWS_OF_A_CLASS)
+    if not fewest <= len(chosen) <= MAX_CLASSES:
+        enough = f"{'has' if len(chosen) == 1 else 'have'} at least {MIN_ROWS_OF_A_CLASS} rows"
+        problem = f"{counted(len(chosen), 'label')} {enough}; a task needs 2 to {MAX_CLASSES}."
+        if counts and max(counts.values()) < MIN_ROWS_OF_A_CLASS and 2 * len(counts) > sum(counts.values()):
             problem = "almost each row has another label. Is this a column of texts or numbers of records?"
         raise ConfigError(
             f"--label: {problem} Name another column with --label, or the classes with --class LABEL (repeatable)."

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flows.cli.common import Output
-from flows.runtime.manifest import alone
+from flows.runtime.manifest import lock_caches
 from flows.runtime.state_folder import state_folder
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def clean_folder(rules: Retention, apply: bool) -> dict[str, Any]:
     from flows.storage.retention import choose
 
     home = state_folder()
-    with alone(home) as free:
+    with lock_caches(home) as free:
         choice = choose(home, rules, datetime.now(UTC), free)
         removed = remove(home, choice.going) if apply else choice.going
     return {

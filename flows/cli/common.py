@@ -23,7 +23,7 @@ Changes = Annotated[
     list[str] | None, typer.Option("--set", "-s", help="Change one value: privacy.epsilon=2. Repeatable.")
 ]
 LocalParties = Annotated[
-    int | None, typer.Option(min=2, help="Also start the processes of the parties of a federated try.")
+    int | None, typer.Option(min=2, help="Also start the processes of the parties of a federated trial run.")
 ]
 
 

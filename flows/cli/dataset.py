@@ -14,7 +14,7 @@ from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.text_forms import label_form
 from flows.cli.class_choice import ClassChoice, declare_classes
 from flows.cli.common import Output, command, command_group
-from flows.runtime.state_folder import open_to_others, state_folder, who
+from flows.runtime.state_folder import current_user, open_to_others, state_folder
 from flows.runtime.stores import open_ledger, open_zone
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from flows.config.rows import DatasetView
     from tasks.private.rows.survey import Survey
 
-MOST_FILES = 5
+MAX_FILES = 5
 """Files of a folder that are listed."""
 DELTA = 1e-5
 """Delta of the cap of a new dataset; `wasp budget cap` changes it."""
@@ -69,12 +69,12 @@ def add(  # noqa: PLR0913 - the options of a command
 def add_rows(name: str, values: dict[str, Any], epsilon_cap: float | None, choice: ClassChoice) -> Output:
     """Register the rows of an owner as `wasp dataset add` does; `values`: the fields of their view."""
     from flows.config.files import check_config
-    from flows.config.paths import place
+    from flows.config.paths import resolve_path
     from flows.config.rows import DatasetView
 
     check_new(name, epsilon_cap)
     check_columns(values["text"], values["label"], values["person"])
-    values = values | {"path": place(values["path"], str(Path.cwd()))}
+    values = values | {"path": resolve_path(values["path"], str(Path.cwd()))}
     view = check_config(DatasetView, values, f"wasp dataset add {name}")
     view, seen = _with_classes(view, choice)
     return Output(register(name, view, epsilon_cap) | seen, _described)
@@ -96,7 +96,7 @@ def declare(name: str, class_: ClassNames = None, yes: Accepted = False) -> Outp
             "Write the option for each class, run this command on a terminal, which proposes them, or accept what it "
             "would propose with --yes"
         )
-    ledger.set_view(name, view.to_json(), who())
+    ledger.set_view(name, view.to_json(), current_user())
     return Output(_description(ledger, name) | seen, _described)
 
 
@@ -139,7 +139,7 @@ def remove(name: str) -> Output:
 
     ledger = open_ledger(state_folder())
     view_of(ledger, name)
-    ledger.set_view(name, None, who())
+    ledger.set_view(name, None, current_user())
     return Output({"name": name}, lambda value: f"{value['name']} removed; its spent budget is kept")
 
 
@@ -177,9 +177,9 @@ def register(name: str, view: DatasetView, epsilon: float | None, protects: str 
     status = ledger.status(dataset)
     unit = "record" if any(released.startswith("record/") for released in status.units) else protects
     if epsilon is not None:
-        ledger.set_cap(dataset, epsilon, DELTA, who(), "wasp dataset add", unit)
+        ledger.set_cap(dataset, epsilon, DELTA, current_user(), "wasp dataset add", unit)
     elif unit == "person" and status.cap is not None and status.delta is not None:
-        ledger.set_cap(dataset, status.cap, status.delta, who(), "wasp init: persons are protected", unit)
+        ledger.set_cap(dataset, status.cap, status.delta, current_user(), "wasp init: persons are protected", unit)
     notify_owner(ledger, dataset, home)
     return _description(ledger, name)
 
@@ -206,7 +206,7 @@ def unregister(name: str) -> None:
     """Remove the name of a dataset, if it is registered."""
     ledger = open_ledger(state_folder())
     if name in ledger.views():
-        ledger.set_view(name, None, who())
+        ledger.set_view(name, None, current_user())
 
 
 def cap_text(value: dict[str, Any]) -> str:
@@ -218,8 +218,8 @@ def seen_lines(value: dict[str, Any]) -> list[str]:
     """Return the lines of `seen_by_owner`; none for a dataset that is only shown."""
     lines = []
     if files := value.get("files"):
-        more = f" and {len(files) - MOST_FILES} more" if len(files) > MOST_FILES else ""
-        lines.append(f"files     {counted(len(files), 'file')}: {', '.join(files[:MOST_FILES])}{more}")
+        more = f" and {len(files) - MAX_FILES} more" if len(files) > MAX_FILES else ""
+        lines.append(f"files     {counted(len(files), 'file')}: {', '.join(files[:MAX_FILES])}{more}")
     if left_out := value.get("left_out_rows"):
         number = sum(left_out.values())
         lines.append(f"left out  {number} of {value['rows'] + number} rows: {_counts(left_out)}")

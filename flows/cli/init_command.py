@@ -23,14 +23,14 @@ from connectors.interfaces.text_forms import label_form
 from connectors.rows.headers import first_columns
 from flows.cli import dataset
 from flows.cli.budget import check_cap
-from flows.cli.class_choice import FEWEST_OF_A_CLASS, doubts_about, propose_classes, require_no_doubts
+from flows.cli.class_choice import MIN_ROWS_OF_A_CLASS, doubts_about, propose_classes, require_no_doubts
 from flows.cli.common import Output
 from flows.cli.languages import check_language
 from flows.cli.model_choice import choose_models
 from flows.config.extends import FLOW_KEY
 from flows.config.files import check_config
 from flows.config.form import with_rare
-from flows.config.paths import place
+from flows.config.paths import resolve_path
 from flows.config.rows import DatasetView
 from flows.config.task_files import TaskFile
 from flows.engine.datasets import split_view, stored_rows, survey_view
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 FILES = {"config": ".yaml", "task": "_task.yaml", "test": "_test.parquet"}
 """Files in the working folder, by the ending of their name."""
-TEXTS_PER_CLASS, MOST_TEXTS = 100, 2000
+TEXTS_PER_CLASS, MAX_TEXTS = 100, 2000
 ITEM = "text"
 SHARE, CAP = "a part such as 0.15, or 0", "a number such as 4"
 """Examples of answers."""
@@ -145,7 +145,7 @@ def init(name: str, options: Options) -> Output:
             "reasons": registered["reasons"],
             "warnings": [*notice, *registered["warnings"]],
         } | dataset.seen_by_owner(records, view)
-        text = described(value)
+        text = format_result(value)
     return Output(public_part(value), lambda _: text)
 
 
@@ -179,37 +179,37 @@ def _survey(zone: Zone, options: Options) -> tuple[DatasetView, Survey, list[str
     return view, records, notice
 
 
-def converse(name: str | None, options: Options) -> tuple[str, Options]:
+def prompt_for_options(name: str | None, options: Options) -> tuple[str, Options]:
     """Ask the owner of the rows for the options of `wasp init` that are not set; return name and options.
 
     Raises ConfigError without a terminal.
     """
     if not sys.stdin.isatty():
         raise ConfigError("NAME, --data: one is not set. Write both, or run wasp init on a terminal, which asks")
-    data = options.data or _ask("File of your rows (CSV, JSON Lines or Parquet)", "", _path_with_header)
+    data = options.data or _prompt("File of your rows (CSV, JSON Lines or Parquet)", "", _path_with_header)
     options = replace(options, data=data)
     if name is None:
-        name = _ask("Name of the dataset", Path(data).stem, lambda name: dataset.check_new(name, None))
+        name = _prompt("Name of the dataset", Path(data).stem, lambda name: dataset.check_new(name, None))
     text, label = (options.text, options.label) if options.text and options.label else _columns(options, _path(data))
-    item = options.item or _ask("What one text is, for prompts, such as 'message of a bank customer'", ITEM, str)
+    item = options.item or _prompt("What one text is, for prompts, such as 'message of a bank customer'", ITEM, str)
     share = options.test_share
     if share is None:
-        answer = _ask("Part to hold out as test rows, 0 for none", "0.15", _check_share)
+        answer = _prompt("Part to hold out as test rows, 0 for none", "0.15", _check_share)
         share = _number(answer, SHARE) or None
     models, reason = choose_models(options.models, options.endpoint)
     print(f"models: {', '.join(_called(model) for model in models)} ({reason})")
     requested = options.models
     if not requested and options.endpoint is None:
         others = "Enter for these, or others as CONNECTOR:MODEL, separated by spaces"
-        requested = _ask(others, "", lambda answer: choose_models(answer.split()) if answer else None).split()
+        requested = _prompt(others, "", lambda answer: choose_models(answer.split()) if answer else None).split()
     cap = options.cap
     if cap is None:
-        cap = _number(_ask("Cap: largest total epsilon of all runs", f"{DEFAULT_CAP[0]:g}", _check_cap), CAP)
+        cap = _number(_prompt("Cap: largest total epsilon of all runs", f"{DEFAULT_CAP[0]:g}", _check_cap), CAP)
     rows = replace(options, text=text, label=label, item=item, test_share=share)
     return name, replace(rows, models=requested, cap=cap, epsilon=min(options.epsilon, cap))
 
 
-def _ask(question: str, default: str, check: Callable[[str], object]) -> str:
+def _prompt(question: str, default: str, check: Callable[[str], object]) -> str:
     """Return the answer of a person; repeat the question with the reason while `check` raises an error."""
 
     def checked(answer: str) -> str:
@@ -224,7 +224,7 @@ def _ask(question: str, default: str, check: Callable[[str], object]) -> str:
 
 
 def _path(data: str) -> str:
-    return place(data, str(Path.cwd()))
+    return resolve_path(data, str(Path.cwd()))
 
 
 def _path_with_header(data: str) -> None:
@@ -257,7 +257,7 @@ def _called(model: Mapping[str, Any]) -> str:
 def _declarations(options: Options, classes: Sequence[str], records: Survey) -> tuple[int, str]:
     """Return the public number of rows or persons and the language: of the options, or as the owner confirms.
 
-    Raises ConfigError, which names nothing of the rows, if an option is missing and nobody can be asked or agrees.
+    Raises ConfigError (without row content) if an option is missing and cannot be confirmed on a terminal.
     """
     declared, language = options.declared_rows or records.declared_rows, options.language or records.language
     flags = {"--class LABEL": options.classes or not classes, "--declared-rows N": options.declared_rows}
@@ -301,7 +301,7 @@ def _run_values(
         "plms": models,
         "embedder": {"connector": "sentence_transformers", "model": "embedded"},
         "privacy": {"epsilon": options.epsilon, "delta": 1e-5},
-        "method": {"samples": min(MOST_TEXTS, TEXTS_PER_CLASS * (len(classes) or 10))},
+        "method": {"samples": min(MAX_TEXTS, TEXTS_PER_CLASS * (len(classes) or 10))},
         "student": {"kind": "linear"},
         "evaluation": {"fid_reference": "none"},
     }
@@ -354,7 +354,7 @@ def _person(options: Options, view: DatasetView, records: Survey) -> tuple[str |
         columns = _columns_of(options, view.path) or [*records.repeated]
         others = [column for column in columns if column not in (view.text, view.label)]
         question = f"Column with one value per person, or {NONE}"
-        answer = _ask(question, likely or NONE, lambda answer: _check_column(answer, [*others, NONE]))
+        answer = _prompt(question, likely or NONE, lambda answer: _check_column(answer, [*others, NONE]))
         return (None if answer == NONE else answer), []
     about = f"--person: {'; '.join(numbers)}. If each value is a person, protect persons: --person"
     if likely is not None:
@@ -368,7 +368,7 @@ def public_part(value: dict[str, Any]) -> dict[str, Any]:
     return {name: part for name, part in value.items() if name not in closed}
 
 
-def described(value: dict[str, Any]) -> str:
+def format_result(value: dict[str, Any]) -> str:
     """Return the result of `wasp init` as text."""
     rows = f"{value['rows']} rows" + (f" of {value['persons']} persons" if value["person"] else "")
     unit = f"each person (column '{value['person']}')" if value["person"] else "each record"
@@ -382,7 +382,7 @@ def described(value: dict[str, Any]) -> str:
     if value["left_out"]:
         rare = ", ".join(f"{label} ({count})" for label, count in value["left_out"].items())
         lines.append(
-            f"no class  labels with fewer than {FEWEST_OF_A_CLASS} rows: {rare}. Include one with --class LABEL"
+            f"no class  labels with fewer than {MIN_ROWS_OF_A_CLASS} rows: {rare}. Include one with --class LABEL"
         )
     lines += [
         f"language  {value['language']}",
@@ -445,12 +445,12 @@ def _columns(options: Options, path: str) -> tuple[str, str]:
     text = options.text or _known(columns, TEXT_COLUMNS)
     if sys.stdin.isatty():
         print(f"columns: {', '.join(columns)}")
-        text = options.text or _ask("Text column", text, lambda answer: _check_column(answer, columns))
+        text = options.text or _prompt("Text column", text, lambda answer: _check_column(answer, columns))
     others = [column for column in columns if column != text]
     label = options.label or _known(others, LABEL_COLUMNS)
     if sys.stdin.isatty() and not options.label:
         question = f"Label column, or {NONE} for texts without classes"
-        label = _ask(question, label or NONE, lambda answer: _check_column(answer, [*others, NONE]))
+        label = _prompt(question, label or NONE, lambda answer: _check_column(answer, [*others, NONE]))
     if not text or not label:
         missing = "--text" if not text else "--label"
         without = f", or write --label {NONE} for texts without classes" if text else ""

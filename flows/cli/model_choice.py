@@ -21,7 +21,7 @@ STUBS = [
     {"name": name, "connector": "ngram", "model": model}
     for name, model in (("clerk", "helpdesk"), ("writer", "letters"), ("novelist", "stories"))
 ]
-MOST_MODELS = 3
+MAX_MODELS = 3
 FREE = {"input": 0, "output": 0}
 
 
@@ -44,11 +44,11 @@ def choose_models(requested: Sequence[str], endpoint: str | None = None) -> tupl
             raise ConfigError(
                 f"--endpoint: {redact(endpoint)} lists no models. Start the server, or add --model openai:NAME"
             )
-        return [_plm("openai", model, **own) for model in models[:MOST_MODELS]], f"{redact(endpoint)} lists them"
+        return [_plm("openai", model, **own) for model in models[:MAX_MODELS]], f"{redact(endpoint)} lists them"
     for server, url in LOCAL_SERVERS.items():
         models = _models_of(url)
         if models:
-            plms = [_plm("openai", model, endpoint=url, key="none", price=FREE) for model in models[:MOST_MODELS]]
+            plms = [_plm("openai", model, endpoint=url, key="none", price=FREE) for model in models[:MAX_MODELS]]
             return plms, f"{server} answers at {url}"
     for variable, (connector, model) in KEYS.items():
         if os.environ.get(variable):

@@ -14,7 +14,7 @@ from flows.cli.common import Changes, ConfigFile, LocalParties, Output, show
 from flows.cli.stored_runs import find_manifest, read_summary, resumable_manifest, runs
 from flows.config.extends import flow_and_file
 from flows.runtime.interruption import ended_in_order
-from flows.runtime.manifest import in_use
+from flows.runtime.manifest import share_caches
 from flows.runtime.state_folder import check_room, state_folder
 from flows.runtime.stores import open_artifacts
 from flows.runtime.terminal_progress import show as show_progress
@@ -73,7 +73,7 @@ def init(  # noqa: PLR0913 - the options of the command
     options = init_command.Options(*rows, model or [], endpoint, declared_rows, language, yes, epsilon, epsilon_cap)
     is_guided = name is None or data is None
     if name is None or data is None:
-        name, options = init_command.converse(name, options)
+        name, options = init_command.prompt_for_options(name, options)
     output = init_command.init(name, options)
     return _then_offered(output, name) if is_guided else output
 
@@ -113,7 +113,7 @@ def run(
 
 
 def demo() -> Output:
-    """Run WASP on texts that ship, without key or network; as `wasp run demo`."""
+    """Run WASP on the bundled data, without key or network; as `wasp run demo`."""
     return run("demo")
 
 
@@ -190,7 +190,7 @@ def advise(  # noqa: PLR0913 - the options of the command
     delta: Annotated[float, typer.Option(help="Delta of the release.")] = 1e-5,
     range_: Annotated[bool, typer.Option("--range", help="Compare epsilon 0.5 to 8 instead.")] = False,
 ) -> Output:
-    """Show the expected worth of opening private rows; open none, spend nothing."""
+    """Estimate what private rows would add. Reads none, spends nothing."""
     file = flow_and_file(name, config, flow_names())[1] if name or config else None
     home = state_folder()  # Prefect, which the next imports load, needs it
     from flows.engine.datasets import with_declared_rows
@@ -239,7 +239,7 @@ def preview(
     if not getattr(loaded, "models", ()):
         raise ConfigError(f"{flow}: this flow calls no language model. There is nothing to preview.")
     home = state_folder()
-    with show_progress(), in_use(home):
+    with show_progress(), share_caches(home):
         return Output(preview_rows(loaded, home, rows), text.preview)
 
 
@@ -258,7 +258,7 @@ def doctor(
     loaded = None
     if name or config:
         flow, file = flow_and_file(name, config, flow_names())
-        if not find_flow(flow).continued:
+        if not find_flow(flow).resumable:
             raise ConfigError(f"{flow}: this flow has no models or rows of its own. Check it with: wasp plan {flow}")
         loaded = _load(flow, file, set_)
     checks = examine(loaded)
@@ -283,7 +283,7 @@ def _run_flow(flow: str, config: Any, resumes: str | None = None) -> Output:
     with ended_in_order(), explain_prefect_failure(home), show_progress() as display:
         _require_fitting_records(flow, config, home)
         require_server()
-        if entry.continued:
+        if entry.resumable:
             display.say("Checking data, models and privacy budget ...")
         summary: Any = entry.flow()(config, **({"resumes": resumes} if resumes else {}))
     return Output(summary, entry.text().summary)

@@ -13,7 +13,7 @@ from flows.catalog import find_flow, flow_names, method_names
 from flows.cli.common import Output
 from flows.runtime.interruption import ended_in_order
 from flows.runtime.locations import with_locations
-from flows.runtime.manifest import held_here, is_held, is_held_here, read_book
+from flows.runtime.manifest import is_held, is_held_here, lock_run_files, read_manifest
 from flows.runtime.state_folder import state_folder, state_path
 from flows.runtime.stores import open_artifacts, open_ledger, open_tracked
 from flows.runtime.terminal_progress import show as show_progress
@@ -166,7 +166,7 @@ def push(
         tracked = open_tracked(home, name, uri)
         if run_id is None and (tracked.is_sent or is_held_here(home, name)):  # a running run sends its own
             continue
-        with held_here(home, name):
+        with lock_run_files(home, name):
             results.append({"run_id": name, "problem": tracked.push(), "mlflow_run_id": tracked.mlflow_run_id})
     lines = [f"{run['run_id']}: {run['problem'] or 'complete in MLflow'}" for run in results]
     failed = any(run["problem"] for run in results)
@@ -195,7 +195,7 @@ def find_manifest(run_id: str, flows: Container[str] = flow_names()) -> dict[str
     if run_id == LATEST:
         manifests = [run for run in artifacts.list_runs() if "started" in run and run.get("flow") in flows]
         run_id = max(manifests, key=lambda manifest: str(manifest["started"]), default={"run_id": LATEST})["run_id"]
-    manifest = read_book(artifacts, run_id) if Path(run_id).name == run_id else {}
+    manifest = read_manifest(artifacts, run_id) if Path(run_id).name == run_id else {}
     if not manifest:
         if run_id == LATEST:
             raise ConfigError(f"{artifacts.where('runs')}: no run yet. Start one with: wasp run NAME")
@@ -206,7 +206,7 @@ def find_manifest(run_id: str, flows: Container[str] = flow_names()) -> dict[str
 def resumable_manifest(run_id: str) -> dict[str, Any]:
     """Return the manifest of a run; ConfigError if its flow does not support resuming."""
     manifest = find_manifest(run_id, method_names())
-    if not find_flow(manifest["flow"]).continued:
+    if not find_flow(manifest["flow"]).resumable:
         raise ConfigError(
             f"Run {run_id}: runs of the flow '{manifest['flow']}' cannot be resumed, exported or abandoned. "
             f"Show it with: wasp show {run_id}; or start a new one with: wasp run {manifest['flow']}"

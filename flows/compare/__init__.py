@@ -10,5 +10,5 @@ ENTRY = FlowEntry(
     planner="flows.compare.values.planned",
     summary="carries out methods, settings and seeds as a matrix and puts the results beside published figures",
     text_module="flows.compare.text",
-    continued=False,
+    resumable=False,
 )

@@ -15,7 +15,7 @@ from flows.config.base import RunConfig
 from flows.config.execution import PACE
 from flows.config.extends import is_config
 from flows.config.files import load_config
-from flows.config.paths import place
+from flows.config.paths import resolve_path
 from flows.engine.datasets import view_of
 from flows.engine.run_summary import RunSummary, shared_values
 from flows.engine.server import find_permitted_config, require_addresses
@@ -146,7 +146,7 @@ def _stamps(config: RunConfig) -> list[list[Any]]:
     if config.private is not None and config.private.dataset is not None:
         paths.append(view_of(open_ledger(state_folder()), config.private.dataset).path)
     names = [*paths, config.task, *(plm.model or "" for plm in config.models)]
-    files = [Path(place(name, config.data_root)).expanduser() for name in names if name]
+    files = [Path(resolve_path(name, config.data_root)).expanduser() for name in names if name]
     return [[file.name, file.stat().st_size, file.stat().st_mtime_ns] for file in files if file.is_file()]
 
 

@@ -25,9 +25,9 @@ from flows.compare.values import summary_of
 from flows.engine.run_summary import RunSummary
 from flows.engine.tracking import PARENT, page_url
 from flows.federation.local_parties import WITHOUT_PARTIES, local_parties
-from flows.runtime.failure import Story, told
+from flows.runtime.failure import ErrorContext, explained_errors
 from flows.runtime.flow_runs import reported_end
-from flows.runtime.manifest import RunBook, now, recorded, versions
+from flows.runtime.manifest import RunManifest, now, recorded, versions
 from flows.runtime.state_folder import check_room, state_folder
 from flows.runtime.stores import open_artifacts, open_tracked
 from flows.runtime.terminal_progress import display
@@ -54,23 +54,23 @@ def run_cell(run: CompareRun, cell: Cell) -> Any:
 class CompareRun:
     """Cells, manifest and tracker of one comparison."""
 
-    def __init__(self, config: CompareConfig, cells: Sequence[Cell], book: RunBook) -> None:
+    def __init__(self, config: CompareConfig, cells: Sequence[Cell], manifest: RunManifest) -> None:
         self.config = config
         self.cells = tuple(cells)
-        self.book = book
-        self.artifacts = book.artifacts
-        self.run_id = book.values["run_id"]
+        self.manifest = manifest
+        self.artifacts = manifest.artifacts
+        self.run_id = manifest.values["run_id"]
         self.started = time.monotonic()
-        self.stored, self.open = split_cells(book.artifacts, cells)
+        self.stored, self.open = split_cells(manifest.artifacts, cells)
         self.tables = ""
-        self.tracker = open_tracked(book.artifacts.home, self.run_id, config.tracking.mlflow)
+        self.tracker = open_tracked(manifest.artifacts.home, self.run_id, config.tracking.mlflow)
 
     def begin(self) -> None:
         """Record the start of the comparison in the tracker."""
         config, seeds = self.config, ",".join(map(str, self.config.seeds))
         size = {"rows": len(config.rows), "columns": len(config.columns), "seeds": seeds}
         self.tracker.start(config.tracking.experiment or config.title, self.run_id, self._tags(), size)
-        self.book.update(mlflow_run_id=self.tracker.mlflow_run_id)
+        self.manifest.update(mlflow_run_id=self.tracker.mlflow_run_id)
         display().say(f"{len(self.cells)} cells: {len(self.open)} to run, the others are reused")
 
     def run_cell(self, cell: Cell) -> CellResult:
@@ -119,11 +119,11 @@ class CompareRun:
             "made": comparison.made,
             "tables": self.tables,
             "seconds": round(time.monotonic() - self.started, 1),
-            "prefect_run_id": self.book.values["prefect_run_id"],
+            "prefect_run_id": self.manifest.values["prefect_run_id"],
         }
         self.artifacts.write_text(f"{folder}/summary.json", json.dumps(summary, indent=2, allow_nan=False))
         self.tracker.metrics(_means(comparison), files=files, note=self.tables, status="FINISHED")
-        self.book.update(state=summary["state"], ended=now(), error=None)
+        self.manifest.update(state=summary["state"], ended=now(), error=None)
         return summary
 
     def _made_before(self, folder: str) -> str | None:
@@ -151,7 +151,7 @@ class CompareRun:
         tags = {
             "wasp.run_id": self.run_id,
             "wasp.flow": "compare",
-            "prefect.flow_run_id": self.book.values["prefect_run_id"] or "",
+            "prefect.flow_run_id": self.manifest.values["prefect_run_id"] or "",
         }
         tags["prefect.flow_run_url"] = page_url()
         unnoised = {cell.row for cell in self.cells if cell.config.opens_rows and math.isinf(cell.config.epsilon)}
@@ -161,8 +161,8 @@ class CompareRun:
 @contextmanager
 def comparing(config: CompareConfig) -> Iterator[CompareRun]:
     """Open a comparison: check its configurations and record how it ends."""
-    story, home = Story(), state_folder()
-    with told(story), reported_end():
+    context, home = ErrorContext(), state_folder()
+    with explained_errors(context), reported_end():
         check_room(home)
         cells = cells_of(config)
         if config.local_parties is not None and not any(cell.config.parties for cell in cells):
@@ -171,9 +171,9 @@ def comparing(config: CompareConfig) -> Iterator[CompareRun]:
         artifacts.check()
         content = digest([config.title, config.rows[0].name, *(cell.key for cell in cells)])
         run_id = f"compare-{_slug(config.title)}-{content[:10]}"
-        story.folder = home / "runs" / run_id
-        with recorded(artifacts, run_id, "compare", config) as book:
-            run = CompareRun(config, cells, book)
+        context.folder = home / "runs" / run_id
+        with recorded(artifacts, run_id, "compare", config) as manifest:
+            run = CompareRun(config, cells, manifest)
             run.begin()
             try:
                 yield run

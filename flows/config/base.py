@@ -16,7 +16,7 @@ from flows.config.execution import Evaluation, Execution, Export, Limits, Studen
 from flows.config.form import SET, Rule, Rules, Strict, tasks, without_null
 from flows.config.method import AnyMethod, Asks
 from flows.config.models import PAID, EmbedderChoice, Plm
-from flows.config.privacy import Calibration, Kept, Privacy
+from flows.config.privacy import Calibration, LossPolicy, Privacy
 from flows.config.rows import PartiesChoice, PrivateRows, Rows
 from tasks.private.votes.promise import Paper
 
@@ -52,7 +52,7 @@ class AnyConfig(Strict):
         None, min_length=1, description="Names of the models to use, for comparisons. Empty: all."
     )
     embedder: EmbedderChoice = EmbedderChoice()
-    privacy: Kept = Kept()
+    privacy: LossPolicy = LossPolicy()
     method: AnyMethod = AnyMethod()
     student: StudentChoice = StudentChoice()
     text_labels: Literal["auto", "written", "soft", "hard"] = Field(
@@ -91,7 +91,7 @@ class AnyConfig(Strict):
 
     @property
     def few_shot_rows(self) -> Rows | None:
-        """Rows whose texts prompts show, because their owner gave them away."""
+        """Rows shown in prompts; their owner released them."""
         return None
 
     @property

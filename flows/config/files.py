@@ -23,8 +23,8 @@ Changes = list[Annotated[str, Field(json_schema_extra={"pattern": PUBLIC})]] | N
 """Parameter of a flow: changes of single values, without keys and passwords, which Prefect would store."""
 SETTINGS_FIRST = ("privacy", "method", "execution")
 """Groups that are named first where a key exists in several groups: the others describe rows and models."""
-MOST_MEANT, CLOSE = 2, 0.75
-MOST_SHOWN = 200
+MAX_SUGGESTIONS, CLOSE = 2, 0.75
+MAX_SHOWN = 200
 """Characters of a value that a message shows."""
 BESIDE = ("task", "config")
 """Fields with the name of a file that may be in the folder of the configuration."""
@@ -167,7 +167,7 @@ def _hint(model: type[BaseModel], location: Sequence[str | int]) -> str:
     elsewhere = [path for path, ending in zip(paths, endings, strict=True) if ending in similar]
     meant = (
         difflib.get_close_matches(key, names, n=1, cutoff=CLOSE)
-        or elsewhere[:MOST_MEANT]
+        or elsewhere[:MAX_SUGGESTIONS]
         or difflib.get_close_matches(key, names, n=1, cutoff=0.5)
     )
     return f"did you mean {' or '.join(map(repr, meant))}?" if meant else f"valid keys: {', '.join(names)}"
@@ -198,9 +198,9 @@ def _plain(problem: dict[str, Any]) -> str:
 
 
 def _shown(value: Any) -> str:
-    """Return a value for a message, without secrets and at most `MOST_SHOWN` characters long."""
+    """Return a value for a message, without secrets and at most `MAX_SHOWN` characters long."""
     text = redact(repr(hide_secrets(value)))
-    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
 
 
 def _fields_at(model: type[BaseModel], location: tuple[Any, ...]) -> list[str]:

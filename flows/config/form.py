@@ -37,9 +37,9 @@ from connectors.security.secret_patterns import (
 
 Schema = Mapping[str, Any]
 WORDS = {"fid": "FID", "api": "API", "plms": "Language models (PLMs)", "mlflow": "MLflow", "sql": "SQL"}
-LEAST_DELTA, MOST_DELTA = 1e-12, 0.01
+MIN_DELTA, MAX_DELTA = 1e-12, 0.01
 """See `flows.config.privacy.Delta`."""
-SERVER_CHECKS = (PUBLIC, REFERENCE, SECRET_NAME, READING, LEAST_DELTA, MOST_DELTA)
+SERVER_CHECKS = (PUBLIC, REFERENCE, SECRET_NAME, READING, MIN_DELTA, MAX_DELTA)
 """Patterns and limits that the server checks; part of a deployment's version."""
 KEY_INSTEAD = (
     "the value is a key (not shown), but Prefect, manifests and reports store the configuration. Write a reference to "

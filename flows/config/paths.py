@@ -43,7 +43,7 @@ def dataset_of(config: AnyConfig) -> tuple[str, bool]:
     return dataset_name(rows), rows.rows_are_public or rows.path.startswith(BUILTIN)
 
 
-def place(path: str, root: str | None) -> str:
+def resolve_path(path: str, root: str | None) -> str:
     """Return `path`, joined to `root` if it is a relative file path."""
     special = ":" in path or path.startswith("~") or Path(path).is_absolute()
     return path if special or root is None else str(Path(root) / path)
@@ -55,7 +55,7 @@ def rows_ref(rows: Rows, root: str | None, run_seed: int = 0) -> RowsRef:
     columns: dict[str, Any] = {name: getattr(rows, name) for name in ("text", "label", "rows", "query", "plain_text")}
     columns |= {name: getattr(rows, name, None) for name in ("of", "class_alpha", "person")}
     return RowsRef(
-        path=place(rows.path, root),
+        path=resolve_path(rows.path, root),
         seed=rows.seed + run_seed * is_public,
         public=is_public,
         classes=tuple((name, tuple(prefixes)) for name, prefixes in (rows.classes or {}).items()),
@@ -71,12 +71,12 @@ def vocabulary_of(config: AnyConfig) -> VocabularyChoice | None:
 
 def terms_ref(choice: VocabularyChoice, root: str | None) -> TermsRef:
     """Return the reference to the terms of a vocabulary."""
-    return TermsRef(place(choice.path, root), **choice.model_dump(exclude={"path", "embedder"}))
+    return TermsRef(resolve_path(choice.path, root), **choice.model_dump(exclude={"path", "embedder"}))
 
 
 def model_spec(plm: Plm, root: str | None, home: Path | None = None) -> ModelSpec:
     """Return the model spec for the registry; files are relative to `root`."""
-    model = place(plm.model, root) if plm.model else ""
+    model = resolve_path(plm.model, root) if plm.model else ""
     if plm.connector not in FILES and not Path(model).is_dir():
         model = plm.model
     return ModelSpec(plm.name, plm.connector, model, plm.connector_options, home)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, model_validator
 
-from flows.config.form import LEAST_DELTA, MOST_DELTA, Strict
+from flows.config.form import MAX_DELTA, MIN_DELTA, Strict
 from tasks.private.training.promise import Clipping, Training
 from tasks.private.training.recipe import PaidTraining
 
@@ -36,14 +36,14 @@ Epsilon = Annotated[
 
 def check_delta(delta: float) -> float:
     """Return delta; ValueError if it is too large or too small for the accountants."""
-    if delta >= MOST_DELTA:
+    if delta >= MAX_DELTA:
         raise ValueError(
-            f"{delta:g} is not below {MOST_DELTA:g}: it permits publishing one record in {max(1, round(1 / delta))} "
+            f"{delta:g} is not below {MAX_DELTA:g}: it permits publishing one record in {max(1, round(1 / delta))} "
             "unchanged. Write a number below 1/rows, such as 1e-5"
         )
-    if not delta > LEAST_DELTA:  # nan as well
+    if not delta > MIN_DELTA:  # nan as well
         raise ValueError(
-            f"{delta:g} is not above {LEAST_DELTA:g}: accountants cannot distinguish it from 0 in floating point. "
+            f"{delta:g} is not above {MIN_DELTA:g}: accountants cannot distinguish it from 0 in floating point. "
             "Write a number such as 1e-5 or 1e-8"
         )
     return delta
@@ -52,7 +52,7 @@ def check_delta(delta: float) -> float:
 Delta = Annotated[
     float,
     AfterValidator(check_delta),
-    Field(json_schema_extra={"exclusiveMinimum": LEAST_DELTA, "exclusiveMaximum": MOST_DELTA}),
+    Field(json_schema_extra={"exclusiveMinimum": MIN_DELTA, "exclusiveMaximum": MAX_DELTA}),
 ]
 """Probability that the guarantee fails.
 
@@ -64,7 +64,7 @@ Calibration = Literal["tight", "paper"]
 AnyPrivacy = TypeVar("AnyPrivacy", bound="Privacy")
 
 
-class Kept(Strict):
+class LossPolicy(Strict):
     """Handling of lost run artifacts."""
 
     on_lost_artifacts: Literal["stop", "respend"] = Field(
@@ -77,7 +77,7 @@ class Kept(Strict):
         return self.on_lost_artifacts == "respend"
 
 
-class Privacy(Kept):
+class Privacy(LossPolicy):
     """Privacy guarantee of a run that adds noise to votes or counts."""
 
     first = ("epsilon",)
@@ -148,7 +148,7 @@ def _only_infinite(field: dict[str, Any]) -> None:
     field |= {"type": "string", "enum": ["inf"]}
 
 
-class Exposure(Kept):
+class Exposure(LossPolicy):
     """No privacy guarantee: for a method that uses private data without noise."""
 
     epsilon: Epsilon = Field(

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, ConfigDict, Field, ValidationInfo, field_va
 
 from connectors.interfaces.addresses import ExchangeAddress, FolderName, PublicFile, ShippedRows
 from connectors.interfaces.errors import ConfigError
-from connectors.interfaces.rows import ALPHAS, BUILTIN, LEAST_RATIO, OTHERS
+from connectors.interfaces.rows import ALPHAS, BUILTIN, MIN_RATIO, OTHERS
 from connectors.interfaces.text_forms import check_class_name
 from connectors.rows.queries import READING, check_query
 from connectors.security.secret_patterns import PUBLIC
@@ -212,7 +212,7 @@ class PrivateRows(Rows):
         """Sentence about public rows for plan and report; empty if the rows are private."""
         if not self.rows_are_public:
             return ""
-        drawn = f"unbalanced classes by Dirichlet({self.class_alpha or 0:g}), at least {LEAST_RATIO} to 1"
+        drawn = f"unbalanced classes by Dirichlet({self.class_alpha or 0:g}), at least {MIN_RATIO} to 1"
         classes = "stratified by class" if self.class_alpha is None else drawn
         return f"rows are public: exactly {self.rows} are drawn, {classes}, and the guarantee covers the drawn rows"
 

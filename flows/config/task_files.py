@@ -20,7 +20,7 @@ from pydantic import (
 
 from connectors.interfaces.errors import ConfigError, nearest
 from connectors.interfaces.rows import NO_CLASS
-from connectors.interfaces.text_forms import MOST_OF_A_NAME, check_class_name, label_form
+from connectors.interfaces.text_forms import MAX_NAME_LENGTH, check_class_name, label_form
 from flows.config.files import check_config
 from flows.config.form import NoBooleans
 from flows.config.yaml_files import line_of, read_yaml
@@ -37,7 +37,7 @@ def _quoted(value: Any) -> Any:
 
 
 Text = Annotated[str, BeforeValidator(_quoted), Field(min_length=1)]
-ClassName = Annotated[Text, AfterValidator(check_class_name), Field(max_length=MOST_OF_A_NAME)]
+ClassName = Annotated[Text, AfterValidator(check_class_name), Field(max_length=MAX_NAME_LENGTH)]
 
 
 class _Form(NoBooleans):

@@ -16,9 +16,9 @@ from flows.config.execution import PACE
 from flows.engine.plan import measured_lengths, plan_of
 from flows.engine.text import plan as format_plan
 from flows.engine.tools import RunTools
-from flows.runtime.manifest import Approval, now, read_book
-from flows.runtime.pausing import ask_in_prefect
-from flows.runtime.state_folder import state_folder, who
+from flows.runtime.manifest import Approval, now, read_manifest
+from flows.runtime.pausing import request_approval_in_prefect
+from flows.runtime.state_folder import current_user, state_folder
 from flows.runtime.stores import open_artifacts
 from flows.runtime.terminal_progress import display
 from tasks.accounting.guarantee import Guarantee
@@ -35,7 +35,7 @@ def contract_of(flow: str, config: AnyConfig, card: TaskCard) -> str:
     return digest([flow, card, settings])
 
 
-def ask(
+def request_approval(
     config: AnyConfig,
     resumes: str | None,
     tools: RunTools,
@@ -57,8 +57,8 @@ def ask(
     is_approved = display().confirm(f"{plan}\n\n{question}")
     if is_approved is not None:
         if not is_approved:
-            raise ApprovalError(f"{who()} refused this plan on the terminal. {NOTHING}")
-        return Approval(who(), now(), "on the terminal", contract)
+            raise ApprovalError(f"{current_user()} refused this plan on the terminal. {NOTHING}")
+        return Approval(current_user(), now(), "on the terminal", contract)
     if not get_current_settings().api.url or runtime.flow_run.id is None:
         raise ConfigError(
             "execution.approval: the plan needs an approval, but there is neither a terminal nor a Prefect server. "
@@ -66,10 +66,10 @@ def ask(
             f"{NOTHING}"
         )
     request = f"A run requests access to the rows of '{dataset}'. Its plan:"
-    return ask_in_prefect("this plan", contract, f"{request}\n\n```\n{plan}\n```", NOTHING)
+    return request_approval_in_prefect("this plan", contract, f"{request}\n\n```\n{plan}\n```", NOTHING)
 
 
 def _earlier(run_id: str | None, contract: str) -> Approval | None:
     """Return the approval of the run to resume if it is for the same plan."""
-    stored = read_book(open_artifacts(state_folder()), run_id).get("approval") if run_id else None
+    stored = read_manifest(open_artifacts(state_folder()), run_id).get("approval") if run_id else None
     return Approval(**stored) if stored and stored["contract"] == contract else None

@@ -23,7 +23,7 @@ from flows.config.files import check_config
 from flows.config.paths import dataset_name, dataset_of, rows_ref
 from flows.config.rows import DatasetView, PrivateRows
 from flows.engine.server import server_policy
-from flows.runtime.state_folder import who
+from flows.runtime.state_folder import current_user
 from flows.runtime.stores import open_ledger
 from tasks.private.rows.quarantine import sealed, write_for_owner, write_table_for_owner
 from tasks.private.rows.rows import Zone, check_source, identify, problems_file
@@ -54,8 +54,8 @@ def register_view(ledger: PrivacyLedger, zone: Zone, name: str, view: DatasetVie
     private = PrivateRef(name, rows_ref(view, None), view.separate)
     check_source(read_header, private.where, zone.folder)
     identity = identify(zone, private, None, ())
-    dataset = ledger.register(name, identity.fingerprint, identity.records, who(), zone.key, identity.marks)
-    ledger.set_view(name, view.to_json(), who())
+    dataset = ledger.register(name, identity.fingerprint, identity.records, current_user(), zone.key, identity.marks)
+    ledger.set_view(name, view.to_json(), current_user())
     return dataset
 
 

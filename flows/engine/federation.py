@@ -14,7 +14,7 @@ from connectors.interfaces.errors import ConfigError
 from connectors.security.signing import pem_of_line, public_line, public_pem
 from flows.config.base import AnyConfig
 from flows.config.models import NAME
-from flows.config.paths import place
+from flows.config.paths import resolve_path
 from flows.config.yaml_files import parse_yaml
 from tasks.private.parties.coordinator import Federation, end_run, name_some
 from tasks.private.parties.party import registry_digest
@@ -30,7 +30,7 @@ def federation_of(config: AnyConfig) -> Federation | None:
     choice = config.parties
     if choice is None:
         return None
-    registry, coordinator = read_registry(Path(place(choice.registry, config.data_root)).expanduser())
+    registry, coordinator = read_registry(Path(resolve_path(choice.registry, config.data_root)).expanduser())
     parties = Parties(len(registry), choice.minimum or len(registry), choice.colluding)
     return Federation(config.flow_name, registry, coordinator, parties, choice.minutes)
 
@@ -77,7 +77,7 @@ def read_registry(path: Path) -> tuple[dict[str, bytes], bytes]:
 
 def notify_ended(values: Mapping[str, Any], run_id: str) -> None:
     """Notify the parties in a run's configuration that the run is abandoned."""
-    exchange = place(values["parties"]["exchange"], values.get("data_root"))
+    exchange = resolve_path(values["parties"]["exchange"], values.get("data_root"))
     end_run(RemoteFiles(exchange, ROUNDS), run_id)
 
 

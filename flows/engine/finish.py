@@ -59,7 +59,7 @@ def finish_run(run: Run, results: RunResults) -> dict[str, Any]:
 
     Returns the flow's state with the result as its message and the summary as its data.
     """
-    name = run.tools.called
+    name = run.tools.run_name
     if name.dataset:
         run.tools.ledger.finish(name.dataset, name.run_id)
     if run.prepared.federation is not None:
@@ -82,7 +82,7 @@ def finish_run(run: Run, results: RunResults) -> dict[str, Any]:
     run.tools.artifacts.write_text(f"runs/{name.run_id}/summary.json", json.dumps(values, indent=2, allow_nan=False))
     show_result(values, run.tools.tracker.ui_link())
     ended = {"state": "done", "ended": now(), "not_private": report.not_private}
-    run.book.update(**ended, **run.money, mlflow_run_id=finished_summary.mlflow_run_id, error=None)
+    run.manifest.update(**ended, **run.money, mlflow_run_id=finished_summary.mlflow_run_id, error=None)
     # A flow call returns the data of the final state, which is the summary.
     state = "Degraded" if report.degraded else "Completed"
     return cast("dict[str, Any]", Completed(name=state, message=result_line(finished_summary), data=values))
@@ -116,7 +116,7 @@ def _unchanged(run: Run, report: RunRecord) -> RunRecord | None:
     """
     artifacts, folder, tracker = run.tools.artifacts, f"runs/{report.run_id}", run.tools.tracker
     texts = [artifacts.read_text(f"{folder}/{name}.json") for name in ("report", "summary")]
-    if not run.book.was_done or not all(texts) or not artifacts.exists(f"{folder}/report.html"):
+    if not run.manifest.was_done or not all(texts) or not artifacts.exists(f"{folder}/report.html"):
         return None
     earlier, finished = (json.loads(text or "{}") for text in texts)
     is_tracked = tracker.has_results and not tracker.problem and not finished.get("tracking_problem")
@@ -128,10 +128,10 @@ def _unchanged(run: Run, report: RunRecord) -> RunRecord | None:
 
 
 def _report(run: Run, results: RunResults) -> RunRecord:
-    name, config = run.tools.called, run.config
+    name, config = run.tools.run_name, run.config
     folder, where = f"runs/{name.run_id}", run.tools.artifacts.where
     scores = _scores(results.student["test"], run.prepared.card.label_names)
-    parties = run.book.values["plan"]["parties"]
+    parties = run.manifest.values["plan"]["parties"]
     answers = _answers(run, results)
     return RunRecord(
         run_id=name.run_id,
@@ -154,7 +154,7 @@ def _report(run: Run, results: RunResults) -> RunRecord:
             "MLflow": _mlflow(run),
         },
         versions=versions(),
-        approval=str(Approval(**approval)) if (approval := run.book.values["approval"]) else "",
+        approval=str(Approval(**approval)) if (approval := run.manifest.values["approval"]) else "",
         opens_rows=config.opens_rows,
         parties=parties_happened(parties, map(run.tools.artifacts.info, run.releases)) if parties else None,
         balance=_balance(run, results.written),
@@ -180,7 +180,7 @@ def _answers(run: Run, results: RunResults) -> dict[str, AnswerCounts]:
 
 def _budget(run: Run) -> dict[str, Any] | None:
     """Return what the dataset has spent of its cap now; None without private records or cap."""
-    dataset = run.tools.called.dataset
+    dataset = run.tools.run_name.dataset
     status = run.tools.ledger.status(dataset) if dataset else None
     if status is None or status.cap is None or not math.isfinite(status.cap) or run.prepared.guarantee.non_private:
         return None

@@ -21,22 +21,22 @@ from flows.config.base import AnyConfig
 from flows.config.files import Changes, check_config, with_changes
 from flows.config.paths import dataset_name
 from flows.engine import run_page
-from flows.engine.approval import ask
+from flows.engine.approval import request_approval
 from flows.engine.finish import finish_run
 from flows.engine.plan import measured_lengths, plan_of
 from flows.engine.prepare import explain_change, prepare
 from flows.engine.run import Run, RunResults
-from flows.engine.run_manifest import open_book
+from flows.engine.run_manifest import open_manifest
 from flows.engine.server import server_policy
 from flows.engine.tracking import start_tracking
-from flows.runtime.failure import Story, ends_the_process, in_words, told
+from flows.runtime.failure import ErrorContext, describe_error, ends_the_process, explained_errors
 from flows.runtime.flow_runs import end_left_tasks, fail_down_models, reported_end
 from flows.runtime.interruption import described, report_interruption
-from flows.runtime.manifest import held, in_use, now
-from flows.runtime.state_folder import check_room, state_folder, who
+from flows.runtime.manifest import lock_run, now, share_caches
+from flows.runtime.state_folder import check_room, current_user, state_folder
 from flows.runtime.task_runners import ConfiguredTaskRunner
 from flows.runtime.terminal_progress import display
-from flows.storage.removal import standing
+from flows.storage.removal import load_finished_summary
 from tasks.prefect import page
 from tasks.private.rows.rows import problems_file
 
@@ -112,66 +112,68 @@ def _execute(
     other run can spend it. A run that stops for too few texts before its first release returns its reservation. For a
     finished run whose texts were removed nothing is generated again: its summary is returned.
     """
-    flow_name, started, home, story = algorithm.__name__, time.monotonic(), state_folder(), Story()
-    with told(story), reported_end():
+    flow_name, started, home, context = algorithm.__name__, time.monotonic(), state_folder(), ErrorContext()
+    with explained_errors(context), reported_end():
         config = with_changes(config, changes)
         check_room(home)
-        approve = partial(ask, config, resumes) if config.execution.approval else None
+        approve = partial(request_approval, config, resumes) if config.execution.approval else None
         prepared = prepare(flow_name, config, home, approve, resumes)
-        name = prepared.tools.called
+        name = prepared.tools.run_name
         if resumes not in (None, name.run_id):
             raise ConfigError(explain_change(prepared, resumes))
-        story.folder = home / "runs" / name.run_id
-        with in_use(home), held(home, name.run_id, prepared.tools.ledger):
-            finished_summary = standing(prepared.tools.artifacts, name.run_id, config.privacy.respends)
-            book = open_book(flow_name, prepared, keep_choice=resumes is not None)
+        context.folder = home / "runs" / name.run_id
+        with share_caches(home), lock_run(home, name.run_id, prepared.tools.ledger):
+            finished_summary = load_finished_summary(prepared.tools.artifacts, name.run_id, config.privacy.respends)
+            manifest = open_manifest(flow_name, prepared, keep_choice=resumes is not None)
             if finished_summary is not None:
                 return finished_summary
             if prepared.plan.charges:
-                by = f"{who()}, approved by {prepared.approval.by}" if prepared.approval else who()
+                by = f"{current_user()}, approved by {prepared.approval.by}" if prepared.approval else current_user()
                 prepared.tools.ledger.reserve(name.dataset, prepared.plan, by)
-            story.begun = True
-            with _record_failure(kind(prepared, book, started), story) as run:
+            context.has_started = True
+            with _record_failure(kind(prepared, manifest, started), context) as run:
                 _announce(run)
                 return finish_run(run, algorithm(run))
 
 
 @contextmanager
-def _record_failure(run: AnyRun, story: Story) -> Iterator[AnyRun]:
+def _record_failure(run: AnyRun, context: ErrorContext) -> Iterator[AnyRun]:
     """Store a failure in the manifest, also if the disk or the tracking server fails; then flush the run page."""
     with described(partial(interrupted_lines, run)):
         try:
             yield run
         except BaseException as error:
-            _store_failure(run, story, error)
+            _store_failure(run, context, error)
             raise
         else:  # the run is finished and stored: errors while its page is flushed must not mark it as failed
             page.flush()
 
 
-def _store_failure(run: Run, story: Story, error: BaseException) -> None:
+def _store_failure(run: Run, context: ErrorContext, error: BaseException) -> None:
     # Prefect stores a Ctrl-C in a step as an error of the step.
     is_interrupted = ends_the_process(error) or cancellation.is_stopped()
     is_failed = isinstance(error, Exception) and not is_interrupted
     if isinstance(error, TooFewTextsError | ModelsDownError):
         error.args = (f"{str(error).rstrip('.')}. {return_reservation(run)}",)
-        page.later(fail_down_models)
+        page.defer(fail_down_models)
     resume = f"wasp resume {run.tools.run_id}"
-    message = in_words(error, story) if isinstance(error, Exception) else f"{type(error).__name__}. Next: {resume}"
+    message = (
+        describe_error(error, context) if isinstance(error, Exception) else f"{type(error).__name__}. Next: {resume}"
+    )
     try:
         if is_interrupted:
             report_interruption()
             run_page.show_text("stopped", "This run was stopped", stopped_text(run))
-        run.book.update(state="failed" if is_failed else "interrupted", ended=now(), error=message, **run.money)
+        run.manifest.update(state="failed" if is_failed else "interrupted", ended=now(), error=message, **run.money)
         run.tools.tracker.end("FAILED")
     except (OSError, WaspError) as further:
         display().say(f"The failure could not be stored in the manifest: {further}")
-    page.flush(page.PATIENCE_SECONDS if is_failed else 1.0)
+    page.flush(page.FLUSH_TIMEOUT_SECONDS if is_failed else 1.0)
 
 
 def return_reservation(run: Run) -> str:
     """Return the reservation of a stopped run without releases to the budget; return a message about it."""
-    name = run.tools.called
+    name = run.tools.run_name
     if not name.dataset:
         return ""
     if any(entry.kind in RELEASING for entry in run.tools.ledger.history(name.dataset) if entry.run_id == name.run_id):
@@ -195,7 +197,7 @@ def stopped_text(run: Run) -> str:
 
 def reserved_lines(run: Run) -> list[str]:
     """Return a line about the budget that open runs of the dataset have reserved; none if nothing is reserved."""
-    name = run.tools.called
+    name = run.tools.run_name
     reserved = run.tools.ledger.status(name.dataset).reserved if name.dataset and run.prepared.plan.charges else 0.0
     if not reserved:
         return []
@@ -219,23 +221,23 @@ def _tag(run: Run) -> None:
 
 
 def _announce(run: Run) -> None:
-    prepared, book = run.prepared, run.book
+    prepared, manifest = run.prepared, run.manifest
     plan = plan_of(run.config, prepared.card, prepared.guarantee, measured_lengths(run.tools))
     plan |= {"warnings": list(prepared.warnings)}
-    page.later(lambda: _tag(run))
-    earlier = book.values["prefect_run_id"]
-    page.later(lambda: end_left_tasks(earlier))
-    book.update(prefect_run_id=str(runtime.flow_run.id) if runtime.flow_run.id else None, plan=plan)
+    page.defer(lambda: _tag(run))
+    earlier = manifest.values["prefect_run_id"]
+    page.defer(lambda: end_left_tasks(earlier))
+    manifest.update(prefect_run_id=str(runtime.flow_run.id) if runtime.flow_run.id else None, plan=plan)
     run_page.show_plan(plan)
     start_tracking(run)
     run_page.show_mlflow(run.tools.tracker.ui_link())
-    book.update(mlflow_run_id=run.tools.tracker.mlflow_run_id)
+    manifest.update(mlflow_run_id=run.tools.tracker.mlflow_run_id)
     display().status(0, run.iterations)
     for warning in prepared.warnings:
         display().say(f"warning: {warning}")
     private = run.config.private
     if private is not None and server_policy() is None:
-        # Always the same line: it may reach a public log, so it depends on no row.
+        # Always printed, and always the same line: it may reach a public log and must reveal nothing about the rows.
         file = problems_file(run.tools.zone, run.tools.private)
         counted = f", and counted by wasp dataset show {private.dataset}" if private.dataset else ""
         display().say(

@@ -32,7 +32,7 @@ class FlowEntry:
     `flow_path`: "module.function" of the Prefect flow, imported when it runs; by default that of a method of
     `flows.methods`. `config`: class of its configuration.
     `planner`: function that plans a configuration. `text_module`: module whose `plan` and `summary` format results for
-    the terminal. `result`: file with the summary of a run. `continued`: its runs have a state and can be resumed,
+    the terminal. `result`: file with the summary of a run. `resumable`: its runs have a state and can be resumed,
     reported and abandoned.
     """
 
@@ -43,7 +43,7 @@ class FlowEntry:
     planner: str = "flows.engine.plan.planned"
     text_module: str = "flows.engine.text"
     result: str = "summary.json"
-    continued: bool = True
+    resumable: bool = True
 
     @property
     def entrypoint(self) -> str:

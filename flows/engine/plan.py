@@ -22,7 +22,7 @@ from flows.engine.federation import federation_of, parties_planned, planned_line
 from flows.engine.prepare import check_numbers, guarantee_of
 from flows.engine.tools import RunTools
 from flows.engine.warnings import warnings_of
-from flows.runtime.manifest import read_book
+from flows.runtime.manifest import read_manifest
 from flows.runtime.state_folder import state_folder
 from flows.runtime.stores import open_artifacts, open_ledger
 from tasks.accounting.guarantee import Guarantee, epsilon_text, finite
@@ -111,7 +111,7 @@ def _repeated_run(config: AnyConfig, candidates: Sequence[str]) -> str:
     """
     artifacts = open_artifacts(state_folder())
     for run_id in candidates:
-        manifest = read_book(artifacts, run_id)
+        manifest = read_manifest(artifacts, run_id)
         if manifest.get("flow") != config.flow_name:
             continue
         try:

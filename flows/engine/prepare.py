@@ -34,8 +34,8 @@ from flows.engine.run_summary import check_metric_names
 from flows.engine.server import require_addresses
 from flows.engine.tools import RunName, RunTools
 from flows.engine.warnings import warnings_of
-from flows.runtime.manifest import Approval, begun, read_book, written_by
-from flows.runtime.state_folder import who
+from flows.runtime.manifest import Approval, initial_values, read_manifest, written_by
+from flows.runtime.state_folder import current_user
 from flows.runtime.stores import open_ledger
 from tasks.accounting.guarantee import Guarantee
 from tasks.core.refs import Reference
@@ -46,7 +46,7 @@ from tasks.private.release import Release
 from tasks.private.rows.rows import Identity, identify, require_rows_of
 from tasks.private.votes.promise import VoteNoise
 from tasks.text.prompts import TaskCard
-from tasks.text.usable_texts import AT_LEAST
+from tasks.text.usable_texts import MIN_TEXTS
 
 Ask = Callable[[RunTools, TaskCard, Guarantee[Release], Sequence[str]], Approval]
 
@@ -178,9 +178,9 @@ def check_numbers(config: AnyConfig, card: TaskCard) -> None:
             f"method.samples: {method.samples} texts in {method.iterations} iterations are fewer than one per model "
             f"and class in a round. Raise method.samples to {needed * method.iterations} or lower method.iterations"
         )
-    if config.guarantee is not None and method.casting.releases and method.candidates < AT_LEAST * classes:
+    if config.guarantee is not None and method.casting.releases and method.candidates < MIN_TEXTS * classes:
         raise ConfigError(
-            f"method: {method.candidates} candidates in the first vote are fewer than {AT_LEAST} per class ({classes} "
+            f"method: {method.candidates} candidates in the first vote are fewer than {MIN_TEXTS} per class ({classes} "
             f"classes). Raise {' or '.join(f'method.{name}' for name in method.starts)}, or lower method.iterations"
         )
 
@@ -209,7 +209,7 @@ def _name(
         if config.private is not None:
             join_group(tools.ledger, config.private, dataset)
             notify_owner(tools.ledger, dataset, tools.home)
-    stored = read_book(tools.artifacts, resumes) if resumes else {}
+    stored = read_manifest(tools.artifacts, resumes) if resumes else {}
     settings = stored_settings(config, stored) if stored else None
     models = [[model.name, tools.model(model.name).identity, *["list"] * model.is_listed] for model in config.models]
     current = RunParts(
@@ -222,7 +222,7 @@ def _name(
         current,
         name,
         is_listed,
-        lambda run_id: run_id == resumes if resumes else bool(read_book(tools.artifacts, run_id)),
+        lambda run_id: run_id == resumes if resumes else bool(read_manifest(tools.artifacts, run_id)),
     )
     if run_id == resumes:
         require_resumable(flow, stored, parts.settings)
@@ -231,15 +231,15 @@ def _name(
 
 def explain_change(prepared: Prepared, run_id: str) -> str:
     """Return the message for a run that cannot be resumed because something changed: what, and how to continue."""
-    tools, flow = prepared.tools, prepared.tools.called.flow
-    manifest = read_book(tools.artifacts, run_id)
+    tools, flow = prepared.tools, prepared.tools.run_name.flow
+    manifest = read_manifest(tools.artifacts, run_id)
     if not manifest:
         return f"{tools.artifacts.where('runs')}: there is no run '{run_id}'. List runs with: wasp runs"
     is_same = stored_settings(tools.config, manifest) is not None
     texts = tools.artifacts.finished(f"runs/{run_id}/iteration=0/plm=*/samples.parquet")
     parts = replace(prepared.parts, card=load_task(tools.config.task))  # whole: that of the id may lack a field
     changed = changed_parts(parts, manifest, is_same, texts)
-    writer, this = written_by(manifest), written_by(begun(run_id, flow, None, {}))
+    writer, this = written_by(manifest), written_by(initial_values(run_id, flow, None, {}))
     by = "" if writer == this else f" It was written by {writer}; this is {this}."
     return (
         f"Run {run_id} cannot be resumed: its {changed} changed since it started.{by} Restore what changed, or start a "
@@ -260,4 +260,4 @@ def join_group(ledger: PrivacyLedger, private: PrivateRows, dataset: str) -> Non
             f"'{current}', or merge both: wasp budget group {shlex.quote(current)} {dataset} OTHER_DATASET"
         )
     if not declared:
-        ledger.join(group, [dataset], who())
+        ledger.join(group, [dataset], current_user())

@@ -78,7 +78,7 @@ def sample_prompts(tools: RunTools, card: TaskCard, plm: str, rows: int, iterati
     seed = tools.config.execution.seed
     if plm not in tools.config.writers:
         call = Call(Turn(plm_index=0, iteration=iteration, seed=seed), card.label_names[0], 0)
-        return [generation_prompt(card, call, Manner(way="blanks"), "", Parent(0, f"This is a {card.item}."))]
+        return [generation_prompt(card, call, Manner(variation="blanks"), "", Parent(0, f"This is a {card.item}."))]
     counts = dict.fromkeys(card.label_names, rows)
     number = tools.config.writers.index(plm)
     phrases = find_method(tools.config.flow_name).preview_phrases

@@ -17,11 +17,11 @@ from flows.engine.prepare import Prepared
 from flows.engine.preview import is_up
 from flows.engine.run_page import show_iteration
 from flows.engine.tools import RunTools
-from flows.runtime.manifest import RunBook
+from flows.runtime.manifest import RunManifest
 from flows.runtime.terminal_progress import display
 from tasks.accounting.composition import epsilon_of
 from tasks.accounting.guarantee import finite
-from tasks.core.allocation import LEAST_SHARE, allocate
+from tasks.core.allocation import MIN_SHARE, allocate
 from tasks.core.refs import Payer, Weights, Written
 from tasks.metrics.iteration_record import Facts, facts_of, line
 from tasks.metrics.usefulness import DiscriminatorTest
@@ -70,10 +70,10 @@ class Run:
     discriminator: DiscriminatorTest | None = None
     """Accuracy of the discriminator that selects texts, once it is measured."""
 
-    def __init__(self, prepared: Prepared, book: RunBook, started: float) -> None:
+    def __init__(self, prepared: Prepared, manifest: RunManifest, started: float) -> None:
         self.prepared = prepared
         self.started = started
-        self.book = book
+        self.manifest = manifest
         self.config = prepared.tools.config
         self.tools: RunTools = prepared.tools
         self.iterations = self.config.method.iterations
@@ -95,8 +95,8 @@ class Run:
     @property
     def dataset(self) -> str:
         """Name of the dataset in this run; the ledger may know the same rows by an earlier name. Empty without one."""
-        has_name = self.tools.called.dataset and self.config.private is not None
-        return self.tools.private.name if has_name else self.tools.called.dataset
+        has_name = self.tools.run_name.dataset and self.config.private is not None
+        return self.tools.private.name if has_name else self.tools.run_name.dataset
 
     @property
     def examples_per_prompt(self) -> int:
@@ -176,7 +176,7 @@ class Run:
     @property
     def least_share(self) -> float:
         """Smallest part of an equal share that a model writes."""
-        return LEAST_SHARE
+        return MIN_SHARE
 
     def texts_after(self, iteration: int) -> int:
         """Return the planned number of texts after an iteration; each round writes 1/T of all."""
@@ -227,7 +227,7 @@ class Run:
     @property
     def payer(self) -> Payer:
         """The private dataset that releases are charged to."""
-        name = self.tools.called
+        name = self.tools.run_name
         return Payer(name.dataset, name.fingerprint, self.config.privacy.respends)
 
     @property
@@ -261,7 +261,7 @@ class Run:
         Earlier draws of this run in the same slots are included (texts were lost and the vote was charged again),
         because their results were seen too. Raises LedgerError when a release names no entry of the ledger.
         """
-        name = self.tools.called
+        name = self.tools.run_name
         if not name.dataset:
             return []
         paid = {self.tools.artifacts.info(release)["ledger_entry"] for release in self.releases}
@@ -301,13 +301,13 @@ class Run:
         dollars = f" | ${self.money['dollars']:.4f}" if self.money["dollars"] else ""
         display().status(iteration + 1, self.iterations, f"{spent}{dollars}")
         if self.money["dollars"]:
-            self.book.update(**self.money)
+            self.manifest.update(**self.money)
 
     @property
     def money(self) -> dict[str, float]:
         """Dollars spent by all attempts on all machines, and the estimated part (servers reported no tokens)."""
-        purse = self.tools.purse
-        spent = (purse.spent, purse.estimated) if purse else (0.0, 0.0)
+        cost_budget = self.tools.cost_budget
+        spent = (cost_budget.spent, cost_budget.estimated) if cost_budget else (0.0, 0.0)
         return dict(zip(("dollars", "dollars_estimated"), spent, strict=True))
 
     def train(self, written: Sequence[Written]) -> RunResults:

@@ -5,18 +5,18 @@ from pathlib import Path
 
 from flows.config.task_files import task_place
 from flows.engine.prepare import Prepared
-from flows.runtime.manifest import RunBook, begun, now, read_book
+from flows.runtime.manifest import RunManifest, initial_values, now, read_manifest
 
 
-def open_book(flow: str, prepared: Prepared, keep_choice: bool = False) -> RunBook:
+def open_manifest(flow: str, prepared: Prepared, keep_choice: bool = False) -> RunManifest:
     """Return the manifest of a run that starts or resumes.
 
     The time of the first start is preserved. `keep_choice`: preserve the earlier `privacy.on_lost_artifacts`, because
     `wasp resume --respend` applies only once.
     """
-    name = prepared.tools.called
+    name = prepared.tools.run_name
     artifacts = prepared.tools.artifacts
-    earlier = read_book(artifacts, name.run_id)
+    earlier = read_manifest(artifacts, name.run_id)
     config = prepared.asked.model_dump(mode="json") | _resolved_paths(prepared)
     if keep_choice and earlier:
         config["privacy"]["on_lost_artifacts"] = earlier["config"]["privacy"]["on_lost_artifacts"]
@@ -32,7 +32,7 @@ def open_book(flow: str, prepared: Prepared, keep_choice: bool = False) -> RunBo
         "identity": prepared.parts.to_json(),
     }
     was_done = earlier.get("state") == "done"
-    return RunBook(artifacts, begun(name.run_id, flow, name.dataset, config) | values, was_done)
+    return RunManifest(artifacts, initial_values(name.run_id, flow, name.dataset, config) | values, was_done)
 
 
 def _resolved_paths(prepared: Prepared) -> dict[str, str]:

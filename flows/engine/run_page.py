@@ -16,7 +16,7 @@ from tasks.prefect import page
 
 def show_text(key: str, description: str, text: str) -> None:
     """Show a text in Markdown."""
-    page.later(lambda: create_markdown_artifact(text, key=key, description=description))
+    page.defer(lambda: create_markdown_artifact(text, key=key, description=description))
 
 
 def show_plan(plan: dict[str, Any]) -> None:
@@ -28,14 +28,14 @@ def show_mlflow(link: str | None) -> None:
     """Link to the run in MLflow, if a server shows it."""
     about = "Experiment tracking"
     if link:
-        page.later(lambda: create_link_artifact(link, "MLflow run", "mlflow-run", about))
+        page.defer(lambda: create_link_artifact(link, "MLflow run", "mlflow-run", about))
 
 
 def show_iteration(facts: Facts, line: str) -> None:
     """Show an iteration as a table, and log its line."""
     rows = table(facts)
     get_run_logger().info(line)
-    page.later(lambda: create_table_artifact(rows, key=f"iteration-{facts.iteration}", description=line))
+    page.defer(lambda: create_table_artifact(rows, key=f"iteration-{facts.iteration}", description=line))
 
 
 def show_result(summary: dict[str, Any], link: str | None) -> None:

@@ -22,7 +22,7 @@ from flows.config.environment import environment
 from flows.config.extends import SHIPPED as CONFIGS
 from flows.config.extends import find_config, is_config, read_layers, split_setting
 from flows.config.files import check_config
-from flows.config.paths import place, rows_ref
+from flows.config.paths import resolve_path, rows_ref
 from flows.config.rows import DatasetView
 from flows.config.task_files import SHIPPED as TASKS
 from flows.config.task_files import shipped_tasks
@@ -133,7 +133,7 @@ class _Wall:
 
     def _paths(self, value: str) -> list[Path | None]:
         """Return the paths that a text may mean: below the base folder, and below the working folder."""
-        return [_target(Path(place(value, base))) for base in (self._root, None)]
+        return [_target(Path(resolve_path(value, base))) for base in (self._root, None)]
 
     def check_file(self, field: str, path: Path, is_base: bool = False) -> None:
         """Raise ConfigError for a path outside the data folder, in the state folder, or of a registered dataset.

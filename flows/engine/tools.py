@@ -28,7 +28,7 @@ from connectors.rows.reader import read_rows
 from connectors.security.signing import open_signing_key
 from flows.config.base import AnyConfig
 from flows.config.models import Plm
-from flows.config.paths import embedder_of, model_spec, place, rows_ref, vocabulary_of
+from flows.config.paths import embedder_of, model_spec, resolve_path, rows_ref, vocabulary_of
 from flows.config.rows import Rows
 from flows.config.task_files import load_task
 from flows.engine.datasets import private_ref
@@ -39,8 +39,8 @@ from flows.runtime.stores import (
     SharedStores,
     load_secret,
     open_artifacts,
+    open_cost_budget,
     open_ledger,
-    open_purse,
     open_tracked,
     open_zone,
     shared,
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
     from connectors.artifacts.store import Artifacts
     from connectors.ledger.ledger import PrivacyLedger
-    from connectors.models.base.cost_limit import Purse
+    from connectors.models.base.cost_limit import CostBudget
     from connectors.tracking.mlflow_run import MlflowRun
     from tasks.private.rows.rows import Zone
     from tasks.steps.generate import WriteJob
@@ -111,7 +111,7 @@ class RunTools:
             return value
 
     @property
-    def called(self) -> RunName:
+    def run_name(self) -> RunName:
         """The run's name; a preview has no name and must not request it."""
         assert self.name is not None
         return self.name
@@ -119,7 +119,7 @@ class RunTools:
     @property
     def run_id(self) -> str:
         """The run's id."""
-        return self.called.run_id
+        return self.run_name.run_id
 
     @property
     def artifacts(self) -> Artifacts:
@@ -138,7 +138,7 @@ class RunTools:
         parties = self.config.parties
         if parties is None:
             raise ConfigError("parties: not set, so there is no exchange. Set parties.registry and parties.exchange.")
-        address = place(parties.exchange, self.config.data_root)
+        address = resolve_path(parties.exchange, self.config.data_root)
         return self._once("exchange", partial(RemoteFiles, address, ROUNDS))
 
     @property
@@ -190,7 +190,7 @@ class RunTools:
         alone = [model.model_copy(update={"deployment": None}) for model in self.config.plms]
         parameters = {
             "config": self.config.model_copy(update={"plms": alone}).model_dump(mode="json", exclude_none=True),
-            "run": asdict(self.called),
+            "run": asdict(self.run_name),
             "stores": asdict(shared(self.home)),
             "job": TypeAdapter(type(job)).dump_python(job, mode="json"),
         }
@@ -209,14 +209,16 @@ class RunTools:
         return files
 
     @property
-    def purse(self) -> Purse | None:
+    def cost_budget(self) -> CostBudget | None:
         """The cost limit of the run; None for a preview."""
         if self.name is None:
             return None
         # Workers of a cluster never call a paid model.
         artifacts = self.artifacts if self._parts is None else None
         limit = self.config.limits.max_dollars
-        return self._once(f"purse {self.run_id}", lambda: open_purse(self.home, self.run_id, limit, artifacts))
+        return self._once(
+            f"cost budget {self.run_id}", lambda: open_cost_budget(self.home, self.run_id, limit, artifacts)
+        )
 
     def read_rows(self, where: RowsRef) -> pd.DataFrame:
         """Read test or public rows, once per run; return a copy that the caller may change."""
@@ -243,7 +245,7 @@ class RunTools:
 
     def progress(self, what: str, total: int, note: Callable[[], str] = str) -> AbstractContextManager[Advance]:
         """Show the progress of an operation in the terminal and on the run's page, with the cost so far and `note`."""
-        return shown(what, total, lambda: ", ".join(filter(None, (str(self.purse or ""), note()))))
+        return shown(what, total, lambda: ", ".join(filter(None, (str(self.cost_budget or ""), note()))))
 
     def _plm(self, name: str) -> Plm:
         return next(model for model in self.config.models if model.name == name)
@@ -258,7 +260,7 @@ class RunTools:
             load_secret(plm.key)
         model = self._raw_model(plm)
         scope = self.name.run_id if self.name else "preview"
-        return Recording(model, CompletionStore(self.home / "completions"), scope, self.purse)
+        return Recording(model, CompletionStore(self.home / "completions"), scope, self.cost_budget)
 
 
 _REOPENED: dict[str, RunTools] = {}

@@ -12,7 +12,7 @@ from flows.config.execution import PACE
 from flows.engine.run import Run
 from flows.engine.tools import RunName
 from flows.runtime.manifest import code_commit, versions
-from flows.runtime.state_folder import who
+from flows.runtime.state_folder import current_user
 from tasks.accounting.guarantee import finite
 
 PLACES = dict.fromkeys(("data_root", "private", "parties", "test", "public", "tracking", "export"), True)
@@ -45,7 +45,7 @@ def tags_of(config: AnyConfig, name: RunName) -> dict[str, str]:
         "wasp.privacy": "NOT PRIVATE" if math.isinf(config.epsilon) else f"epsilon {config.epsilon:g}",
         "prefect.flow_run_id": str(runtime.flow_run.id or ""),
         "prefect.flow_run_url": page_url(),
-        "mlflow.user": who(),
+        "mlflow.user": current_user(),
         "mlflow.source.name": f"wasp run {name.flow}",
         "mlflow.source.type": "PROJECT",
     }
@@ -65,7 +65,7 @@ def start_tracking(run: Run) -> None:
     """Describe a run that starts or resumes for MLflow; configuration.yaml leaves out the places of data."""
     values = run.config.model_dump(mode="json", exclude=PLACES) | {"task": run.prepared.card.name}
     text = "# Places of data are left out.\n" + yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
-    name, file = run.tools.called, "configuration.yaml"
+    name, file = run.tools.run_name, "configuration.yaml"
     run.tools.artifacts.write_text(f"runs/{name.run_id}/{file}", text)
     experiment = run.config.tracking.experiment or run.prepared.card.name
     tags, parameters = tags_of(run.config, name), tracked_parameters(run)

@@ -22,7 +22,7 @@ from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.rows import BUILTIN, PrivateRef, RowsRef
 from connectors.security.signing import open_signing_key, public_line
 from flows.config.base import AnyConfig
-from flows.config.paths import place
+from flows.config.paths import resolve_path
 from flows.config.rows import PartiesChoice
 from flows.runtime.state_folder import COORDINATOR_KEY, PARTY_KEY, state_folder
 from flows.runtime.stores import open_zone
@@ -107,7 +107,7 @@ def local_parties(config: AnyConfig, number: int) -> Iterator[None]:
 
 def _party_files(config: AnyConfig, parties: PartiesChoice, number: int) -> list[Path]:
     """Return the parties' files in the registry's folder; write those of the shipped example if there is none."""
-    registry = Path(place(parties.registry, config.data_root)).expanduser().resolve()
+    registry = Path(resolve_path(parties.registry, config.data_root)).expanduser().resolve()
     folder = registry.parent
     if not registry.exists():
         if config.task not in EXAMPLES:

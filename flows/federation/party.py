@@ -16,7 +16,7 @@ from connectors.security.signing import open_signing_key, public_line, public_pe
 from flows.config.files import load_config
 from flows.config.form import Strict
 from flows.config.models import NAME, EmbedderChoice
-from flows.config.paths import embedder_of, place
+from flows.config.paths import embedder_of, resolve_path
 from flows.config.privacy import Delta, Epsilon
 from flows.config.rows import PrivateRows
 from flows.config.task_files import ClassName
@@ -24,8 +24,8 @@ from flows.engine.datasets import private_ref, require_classes, view_of
 from flows.engine.federation import read_registry
 from flows.engine.prepare import join_group
 from flows.runtime.library_output import terminal
-from flows.runtime.manifest import held_here
-from flows.runtime.state_folder import PARTY_KEY, check_closed, who
+from flows.runtime.manifest import lock_run_files
+from flows.runtime.state_folder import PARTY_KEY, check_closed, current_user
 from flows.runtime.stores import open_ledger, open_zone
 from tasks.private.parties.party import (
     Keys,
@@ -90,17 +90,17 @@ def load_party(path: Path) -> Party:
     config, folder = load_config(PartyConfig, path), str(path.resolve().parent)
     if config.name == COORDINATOR:
         raise ConfigError(f"{path}: name: '{COORDINATOR}' is the coordinator's line of the registry. Use another name.")
-    home = Path(place(config.home, folder)).expanduser()
+    home = Path(resolve_path(config.home, folder)).expanduser()
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     check_closed(home)
     ledger, secret = open_ledger(home), open_signing_key(home, PARTY_KEY)
-    registry, coordinator = _registered(config.name, secret, Path(place(config.registry, folder)).expanduser())
+    registry, coordinator = _registered(config.name, secret, Path(resolve_path(config.registry, folder)).expanduser())
     labels = config.labels
     if labels is None and config.private.dataset is not None:
         labels = view_of(ledger, config.private.dataset).public_classes
     require_classes(config.private, lambda: ledger, labels or ())
     return Party(
-        exchange=RemoteFiles(place(config.exchange, folder), own_folder(config.name)),
+        exchange=RemoteFiles(resolve_path(config.exchange, folder), own_folder(config.name)),
         artifacts=Artifacts(home),
         ledger=ledger,
         embedder=embedder_of(config.embedder),
@@ -111,7 +111,7 @@ def load_party(path: Path) -> Party:
         coordinator=coordinator,
         epsilon_at_most=math.inf if config.epsilon_at_most is None else config.epsilon_at_most,
         delta=config.cap.delta,
-        who=who(),
+        who=current_user(),
         settle=partial(_set_group_and_cap, config, ledger),
         labels=labels,
         **config.model_dump(include={"name", "minimum", "colluding", "declared_rows"}),
@@ -135,7 +135,7 @@ def _set_group_and_cap(config: PartyConfig, ledger: PrivacyLedger, dataset: str)
     cap, status = config.cap, ledger.status(dataset)
     current = None if status.cap is None else (status.cap, status.delta, status.cap_protects)
     if current != (None if math.isinf(cap.epsilon) else (cap.epsilon, cap.delta, cap.protects)):
-        ledger.set_cap(dataset, cap.epsilon, cap.delta, who(), "party.yaml", cap.protects)
+        ledger.set_cap(dataset, cap.epsilon, cap.delta, current_user(), "party.yaml", cap.protects)
 
 
 def serve_party(party: Party, is_stopped: Callable[[], bool] = lambda: False) -> None:
@@ -145,7 +145,7 @@ def serve_party(party: Party, is_stopped: Callable[[], bool] = lambda: False) ->
     of this process would lose the round keys, and with them all open rounds. Raises an error if the rows, the ledger or
     the exchange cannot be used at the start, or if another process serves this party.
     """
-    with held_here(party.artifacts.home, f"party-{party.name}"):
+    with lock_run_files(party.artifacts.home, f"party-{party.name}"):
         rounds = Rounds(party)
         # Rows that cannot be used end the start, which only their owner sees, never a round.
         register_rows(party)

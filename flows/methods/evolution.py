@@ -31,7 +31,9 @@ class EvolutionRun(Run):
             part=VARIED,
         )
         first, own = len(self.models), self.plms if table.plm == SURVIVORS else ()
-        listed = {model.name for model in self.config.models if model.is_listed and job.manner.way == "paraphrase"}
+        listed = {
+            model.name for model in self.config.models if model.is_listed and job.manner.variation == "paraphrase"
+        }
         return [
             replace(
                 job,

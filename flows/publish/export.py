@@ -21,7 +21,7 @@ from flows.publish import bundle, gate
 from flows.publish.dataset_card import BundleFacts, columns_of, croissant, dataset_card
 from flows.publish.recipe import encoder_of, measure_recipe
 from flows.runtime.manifest import Approval, now
-from flows.runtime.state_folder import who
+from flows.runtime.state_folder import current_user
 from flows.runtime.stores import open_artifacts, open_ledger, open_tracked
 from tasks.metrics.answer_counts import count_answers, describe_findings
 from tasks.metrics.usefulness import ACCURACIES
@@ -98,7 +98,7 @@ def export_run(
 
 def _approve(facts: BundleFacts, approve: Callable[[BundleFacts], "Approval"], home: Path) -> BundleFacts:
     """Return the facts with their approval, which can take days: the ledger is verified again after it."""
-    approved = replace(facts, approved=(who(), approve(facts)), made=now())
+    approved = replace(facts, approved=(current_user(), approve(facts)), made=now())
     gate.require_sound_ledger(home, facts.book["dataset"])
     return approved
 
@@ -183,7 +183,12 @@ def _ledger_entry(facts: BundleFacts, manifest: str) -> Entry:
     if facts.approved:
         detail["approval"] = _approved(facts)
     return Entry(
-        facts.book["dataset"], EXPORT, who(), facts.report.flow, facts.report.run_id, detail_json=canonical(detail)
+        facts.book["dataset"],
+        EXPORT,
+        current_user(),
+        facts.report.flow,
+        facts.report.run_id,
+        detail_json=canonical(detail),
     )
 
 

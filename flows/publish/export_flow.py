@@ -12,9 +12,9 @@ from connectors.interfaces.errors import ApprovalError, ConfigError
 from flows.publish.dataset_card import BundleFacts
 from flows.publish.export import export_run
 from flows.publish.gate import warnings_of
-from flows.runtime.manifest import Approval, read_book
-from flows.runtime.pausing import ask_in_prefect
-from flows.runtime.state_folder import state_folder, who
+from flows.runtime.manifest import Approval, read_manifest
+from flows.runtime.pausing import request_approval_in_prefect
+from flows.runtime.state_folder import current_user, state_folder
 from flows.runtime.stores import open_artifacts
 from tasks.accounting.guarantee import epsilon_text
 from tasks.reporting.text import added, charged
@@ -36,7 +36,7 @@ def export(run_id: str, folder: str, license_: str = "other", overlap_check: boo
         The JSON object of `wasp export --json`.
     """
     home = state_folder()
-    manifest, requester = read_book(open_artifacts(home), run_id), who()
+    manifest, requester = read_manifest(open_artifacts(home), run_id), current_user()
     return export_run(home, manifest, Path(folder), license_, overlap_check, lambda facts: _approve(facts, requester))
 
 
@@ -51,7 +51,7 @@ def require_server() -> None:
 
 def _approve(facts: BundleFacts, requester: str) -> Approval:
     contract = digest([facts.report.run_id, facts.license, requester, facts.unsearched])
-    approval = ask_in_prefect("this export", contract, _text(facts, requester), NOTHING)
+    approval = request_approval_in_prefect("this export", contract, _text(facts, requester), NOTHING)
     if _plain(approval.by) == _plain(requester):
         raise ApprovalError(
             f"{requester} requested this export and cannot approve it. A second person must approve. {NOTHING}"

@@ -26,7 +26,7 @@ from flows.engine.prepare import guarantee_of, public_texts
 from flows.engine.run_summary import RunSummary
 from flows.engine.spending import RELEASES
 from flows.engine.tools import RunName, RunTools
-from flows.runtime.state_folder import who
+from flows.runtime.state_folder import current_user
 from flows.runtime.stores import open_ledger
 from flows.storage.audit_findings import AuditLine, audits_of_releases
 from flows.storage.removal import lost
@@ -126,7 +126,7 @@ def search(home: Path, artifacts: Artifacts, manifest: dict[str, Any], texts: pd
     tools = RunTools(config, home, RunName(manifest["run_id"], manifest["flow"], manifest["dataset"], fingerprint))
     by_id = dict(zip(texts["sample_id"].tolist(), texts["text"].tolist(), strict=True))
     what, where = "whether texts repeat passages of the private rows", "answer of wasp export, manifest of the bundle"
-    run = (who(), manifest["flow"], manifest["run_id"])
+    run = (current_user(), manifest["flow"], manifest["run_id"])
     slot = f"search {digest({str(sample): text for sample, text in by_id.items()})[:16]}"
     detail = canonical({"what": what, "where": where})
     open_ledger(home).note(Entry(manifest["dataset"], LOOK, *run, slot, detail_json=detail))

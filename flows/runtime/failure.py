@@ -24,20 +24,20 @@ class UnexpectedError(WaspError):
 
 
 @dataclass(slots=True)
-class Story:
+class ErrorContext:
     """Progress of a run, for its error messages.
 
     Attributes:
         folder: the run's folder, if it exists.
-        begun: True once the run calls models, draws noise or writes files.
+        has_started: True once the run calls models, draws noise or writes files.
     """
 
     folder: Path | None = None
-    begun: bool = False
+    has_started: bool = False
 
 
 @contextmanager
-def told(story: Story) -> Iterator[None]:
+def explained_errors(context: ErrorContext) -> Iterator[None]:
     """Re-raise errors of the block with the next command; a WaspError keeps its class.
 
     SIGTERM, Ctrl-C and a cancellation pass unchanged. If the process ends, steps in other threads are cancelled:
@@ -50,13 +50,13 @@ def told(story: Story) -> Iterator[None]:
     except ApprovalError:
         raise
     except WaspError as error:
-        error.args = (in_words(error, story),)
+        error.args = (describe_error(error, context),)
         raise
     except Exception as error:
         if disk_is_full(error):
             full = "The disk is full. Free space, or set WASP_HOME to a folder on another disk."
-            raise ArtifactError(in_words(ArtifactError(full), story, step_of(error))) from error
-        raise UnexpectedError(in_words(error, story) + _save_traceback(error, story)) from error
+            raise ArtifactError(describe_error(ArtifactError(full), context, step_of(error))) from error
+        raise UnexpectedError(describe_error(error, context) + _save_traceback(error, context)) from error
     except BaseException as error:
         if ends_the_process(error):
             cancellation.stop()
@@ -70,14 +70,14 @@ def ends_the_process(error: BaseException) -> bool:
     return isinstance(error, (KeyboardInterrupt, SystemExit, TerminationSignal))
 
 
-def in_words(error: Exception, story: Story, step: str = "") -> str:
+def describe_error(error: Exception, context: ErrorContext, step: str = "") -> str:
     """Return a message with step, cause and next command."""
     cause = str(error) if isinstance(error, WaspError) else f"{type(error).__name__}: {error}"
     step = step or step_of(error)
     text = redact(f"Step '{step}' failed: {cause}" if step else cause)
     text = text if text.endswith((".", "!", "?")) else f"{text}."
-    if story.begun and story.folder is not None:
-        return f"{text} Next: wasp resume {story.folder.name}, or Retry in the Prefect UI. Finished steps are reused."
+    if context.has_started and context.folder is not None:
+        return f"{text} Next: wasp resume {context.folder.name}, or Retry in the Prefect UI. Finished steps are reused."
     return text if "othing was" in text else f"{text} Nothing was spent."
 
 
@@ -113,11 +113,11 @@ def explain_prefect_failure(home: Path) -> Iterator[None]:
         ) from error
 
 
-def _save_traceback(error: Exception, story: Story) -> str:
+def _save_traceback(error: Exception, context: ErrorContext) -> str:
     """Save the traceback in the run's folder; it contains no private details."""
-    if story.folder is None or not story.folder.is_dir():
+    if context.folder is None or not context.folder.is_dir():
         return ""
-    path = story.folder / "failure.txt"
+    path = context.folder / "failure.txt"
     try:
         path.write_text(redact("".join(traceback.format_exception(error))), encoding="utf-8")
     except OSError:

@@ -79,7 +79,7 @@ def reported_end() -> Iterator[None]:
         yield
         return
     resource = {"prefect.resource.id": f"prefect.flow-run.{run}", "prefect.resource.name": str(runtime.flow_run.name)}
-    page.later(lambda: _emit_scheduled(UUID(str(run)), resource))
+    page.defer(lambda: _emit_scheduled(UUID(str(run)), resource))
     try:
         yield
     finally:

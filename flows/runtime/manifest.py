@@ -46,7 +46,7 @@ class Approval:
         return f"approved by {self.by} on {self.at} ({self.where}){because}"
 
 
-class RunBook:
+class RunManifest:
     """The manifest runs/<run_id>/manifest.json, replaced at each change of state.
 
     `was_done`: the run had finished before this process started.
@@ -65,7 +65,7 @@ class RunBook:
         self.artifacts.write_text(_path(self.values["run_id"]), text)
 
 
-def begun(run_id: str, flow: str, dataset: str | None, config: dict[str, Any]) -> dict[str, Any]:
+def initial_values(run_id: str, flow: str, dataset: str | None, config: dict[str, Any]) -> dict[str, Any]:
     """Return the manifest entries of a run that this process starts."""
     return {
         "run_id": run_id,
@@ -84,22 +84,24 @@ def begun(run_id: str, flow: str, dataset: str | None, config: dict[str, Any]) -
 
 
 @contextmanager
-def recorded(artifacts: Artifacts, run_id: str, flow: str, config: BaseModel) -> Iterator[RunBook]:
+def recorded(artifacts: Artifacts, run_id: str, flow: str, config: BaseModel) -> Iterator[RunManifest]:
     """Lock a run of a flow that is no method; record its start, and its failure, in its manifest."""
     from prefect import runtime
 
-    values = begun(run_id, flow, None, config.model_dump(mode="json"))
-    book = RunBook(artifacts, values | {"prefect_run_id": str(runtime.flow_run.id) if runtime.flow_run.id else None})
-    with held_here(artifacts.home, run_id):
-        book.update()
+    values = initial_values(run_id, flow, None, config.model_dump(mode="json"))
+    manifest = RunManifest(
+        artifacts, values | {"prefect_run_id": str(runtime.flow_run.id) if runtime.flow_run.id else None}
+    )
+    with lock_run_files(artifacts.home, run_id):
+        manifest.update()
         try:
-            yield book
+            yield manifest
         except BaseException as error:
-            book.update(state="failed", ended=now(), error=f"{type(error).__name__}: {error}")
+            manifest.update(state="failed", ended=now(), error=f"{type(error).__name__}: {error}")
             raise
 
 
-def read_book(artifacts: Artifacts, run_id: str) -> dict[str, Any]:
+def read_manifest(artifacts: Artifacts, run_id: str) -> dict[str, Any]:
     """Return the manifest of a run, empty if none; ArtifactError if it is damaged."""
     try:
         value: dict[str, Any] = json.loads(artifacts.read_text(_path(run_id)) or "{}")
@@ -114,19 +116,19 @@ def _path(run_id: str) -> str:
 
 
 @contextmanager
-def held(home: Path, run_id: str, ledger: PrivacyLedger) -> Iterator[None]:
+def lock_run(home: Path, run_id: str, ledger: PrivacyLedger) -> Iterator[None]:
     """Lock a run on this machine and on all machines that share the ledger.
 
     The operating system and the database release the lock when the process dies.
     """
-    with held_here(home, run_id), ledger.hold(run_id) as mine:
+    with lock_run_files(home, run_id), ledger.hold(run_id) as mine:
         if not mine:
             raise ConfigError(TAKEN.format(run_id=run_id, by="machine"))
         yield
 
 
 @contextmanager
-def held_here(home: Path, run_id: str) -> Iterator[None]:
+def lock_run_files(home: Path, run_id: str) -> Iterator[None]:
     """Lock the files of a run on this machine."""
     folder = home / "runs" / run_id
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -138,22 +140,22 @@ def held_here(home: Path, run_id: str) -> Iterator[None]:
 
 def is_held_here(home: Path, run_id: str) -> bool:
     """Return True if a process on this machine executes this run."""
-    return _taken(held_here(home, run_id))
+    return _taken(lock_run_files(home, run_id))
 
 
-def in_use(home: Path) -> AbstractContextManager[bool]:
+def share_caches(home: Path) -> AbstractContextManager[bool]:
     """Hold a shared lock on the caches of all runs; waits for a running cleanup."""
     return locked(home / ".lock", shared=True)
 
 
-def alone(home: Path) -> AbstractContextManager[bool]:
+def lock_caches(home: Path) -> AbstractContextManager[bool]:
     """Block the start of runs, for a cleanup of caches; False if a run is active."""
     return locked(home / ".lock", wait=False)
 
 
 def is_held(home: Path, run_id: str, ledger: PrivacyLedger) -> bool:
     """Return True if a process on any machine executes this run."""
-    return _taken(held(home, run_id, ledger))
+    return _taken(lock_run(home, run_id, ledger))
 
 
 def _taken(hold: AbstractContextManager[None]) -> bool:

@@ -32,7 +32,7 @@ class Answer(RunInput):
     )
 
 
-def ask_in_prefect(subject: str, contract: str, text: str, nothing: str) -> Approval:
+def request_approval_in_prefect(subject: str, contract: str, text: str, nothing: str) -> Approval:
     """Return the approval of a person in Prefect; ApprovalError on a refusal or a timeout.
 
     Args:

@@ -35,7 +35,7 @@ class Progress:
             is_due = self.artifact is not None if is_last else time.monotonic() - self.updated >= EVERY_SECONDS
             if is_due and not self.is_queued:
                 self.is_queued = True
-                self.context.run(page.later, self._publish)
+                self.context.run(page.defer, self._publish)
 
     def _publish(self) -> None:
         from prefect.artifacts import create_progress_artifact, update_progress_artifact

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from connectors.interfaces.errors import ArtifactError, ConfigError
 
-LEAST_FREE_BYTES = 100_000_000
+MIN_FREE_BYTES = 100_000_000
 PARTY_KEY = "party"
 """Name of a party's long-term key in its private zone."""
 COORDINATOR_KEY = "coordinator"
@@ -61,7 +61,7 @@ def ledger_address(home: Path) -> str:
     return environment().ledger_url or stored or f"sqlite:///{home / 'ledger.db'}"
 
 
-def who() -> str:
+def current_user() -> str:
     """Return the current user, for the privacy ledger."""
     try:
         return getpass.getuser()
@@ -105,9 +105,9 @@ def check_room(home: Path) -> None:
     if not os.access(home, os.W_OK | os.X_OK):
         raise ConfigError(f"The state folder {home} is not writable. Set WASP_HOME to another folder")
     free = shutil.disk_usage(home).free
-    if free < LEAST_FREE_BYTES:
+    if free < MIN_FREE_BYTES:
         raise ArtifactError(
-            f"Only {free / 1e6:.0f} MB are free in {home}, but a run needs at least {LEAST_FREE_BYTES / 1e6:.0f} MB. "
+            f"Only {free / 1e6:.0f} MB are free in {home}, but a run needs at least {MIN_FREE_BYTES / 1e6:.0f} MB. "
             "Free space, or set WASP_HOME to a folder on another disk"
         )
 

@@ -19,7 +19,7 @@ from flows.runtime.state_folder import ledger_address
 if TYPE_CHECKING:
     from connectors.artifacts.store import Artifacts
     from connectors.ledger.ledger import PrivacyLedger
-    from connectors.models.base.cost_limit import Purse
+    from connectors.models.base.cost_limit import CostBudget
     from connectors.tracking.mlflow_run import MlflowRun
     from tasks.private.rows.rows import Zone
 
@@ -65,7 +65,7 @@ class SharedStores:
 
 
 DEFAULT_CAP = 8.0, 1e-5
-"""Epsilon and delta of all releases of a dataset that nobody capped (docs/decisions/privacy.md)."""
+"""Epsilon and delta of all releases of a dataset without a cap (docs/decisions/privacy.md)."""
 
 
 def shared(home: Path) -> SharedStores:
@@ -126,7 +126,7 @@ def open_zone(home: Path) -> Zone:
 
 
 def open_ledger(home: Path) -> PrivacyLedger:
-    """Open the privacy ledger of a state folder; datasets that nobody capped get DEFAULT_CAP."""
+    """Open the privacy ledger of a state folder; datasets without a cap get DEFAULT_CAP."""
     from connectors.ledger.ledger import PrivacyLedger
     from connectors.ledger.state import Cap
     from tasks.accounting.composition import filter_epsilon
@@ -135,14 +135,14 @@ def open_ledger(home: Path) -> PrivacyLedger:
     return PrivacyLedger(ledger_address(home), filter_epsilon, Cap(*DEFAULT_CAP), heads)
 
 
-def open_purse(home: Path, run_id: str, most: float | None, artifacts: Artifacts | None) -> Purse:
+def open_cost_budget(home: Path, run_id: str, most: float | None, artifacts: Artifacts | None) -> CostBudget:
     """Open the cost limit of a run: local journal, plus other machines' costs."""
-    from connectors.models.base.cost_limit import Purse
+    from connectors.models.base.cost_limit import CostBudget
 
     text = artifacts.read_text(f"runs/{run_id}/manifest.json") if artifacts else None
     manifest = json.loads(text or "{}")
     paid = (manifest.get("dollars") or 0.0, manifest.get("dollars_estimated") or 0.0)
-    return Purse(home / "runs" / run_id / "money.jsonl", most, *paid)
+    return CostBudget(home / "runs" / run_id / "money.jsonl", most, *paid)
 
 
 def open_tracked(home: Path, run_id: str, uri: str | None) -> MlflowRun:

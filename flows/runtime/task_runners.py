@@ -61,8 +61,8 @@ class ConfiguredTaskRunner(TaskRunner[PrefectFuture[Any]]):
         threads = self._open()
         # Prefect's annotations are tuples that each pickling nests once more: none may travel to a cluster.
         bare = {name: _bare(value) for name, value in parameters.items()}
-        stays = getattr(task.fn, "stays", None)
-        if self._cluster is None or (stays is not None and stays(bare)):
+        runs_in_flow_process = getattr(task.fn, "runs_in_flow_process", None)
+        if self._cluster is None or (runs_in_flow_process is not None and runs_in_flow_process(bare)):
             return threads.submit(task, parameters, wait_for, dependencies)
         with _server_for_workers():
             return self._cluster.submit(task, bare, [_bare(part) for part in wait_for or ()], dependencies)

@@ -17,7 +17,7 @@ from connectors.interfaces.errors import ConfigError, LedgerError
 from connectors.ledger.database import parse_url
 from connectors.ledger.ledger import PrivacyLedger
 from connectors.ledger.tables import METADATA
-from flows.runtime.manifest import alone
+from flows.runtime.manifest import lock_caches
 from flows.runtime.state_folder import ledger_address, state_folder
 from flows.runtime.stores import open_ledger
 from tasks.accounting.composition import filter_epsilon, second_opinion
@@ -49,7 +49,7 @@ def restore(file: Path) -> dict[str, Any]:
     previous = home / "private" / f"ledger.before-{datetime.now(UTC):%Y%m%dT%H%M%S%f}"
     if not file.is_file():
         raise ConfigError(f"{file}: there is no such file. Name one that wasp budget backup wrote")
-    with alone(home) as free:
+    with lock_caches(home) as free:
         if not free:
             raise ConfigError("A run is active in this state folder. Stop it, then restore. Nothing was changed")
         previous.parent.mkdir(mode=0o700, exist_ok=True)

@@ -19,7 +19,7 @@ from connectors.artifacts.store import Artifacts
 from connectors.interfaces.errors import ConfigError, LostArtifactsError
 from connectors.models.base.completion_store import CompletionStore
 from flows.runtime.locations import with_locations
-from flows.runtime.manifest import held_here, now, read_book
+from flows.runtime.manifest import lock_run_files, now, read_manifest
 from flows.runtime.terminal_progress import display
 from flows.storage.retention import LEFTOVERS, REMOVED, Item, read_json
 
@@ -32,7 +32,7 @@ def remove(home: Path, going: Sequence[Item]) -> list[Item]:
         with ExitStack() as stack:
             if run_id:
                 try:
-                    stack.enter_context(held_here(home, run_id))
+                    stack.enter_context(lock_run_files(home, run_id))
                 except ConfigError:
                     continue
             _record(home, run_id, items)
@@ -108,7 +108,7 @@ def lost(artifacts: Artifacts, run_id: str) -> Lost | None:
     )
 
 
-def standing(artifacts: Artifacts, run_id: str, respend: bool) -> dict[str, Any] | None:
+def load_finished_summary(artifacts: Artifacts, run_id: str, respend: bool) -> dict[str, Any] | None:
     """Return the summary of a finished run that was cleaned; None for any other run.
 
     A cleaned run stays finished, and its files are not restored. With `respend` (privacy.on_lost_artifacts) all missing
@@ -121,7 +121,7 @@ def standing(artifacts: Artifacts, run_id: str, respend: bool) -> dict[str, Any]
     if losses is None or respend:
         return None
     summary = artifacts.read_text(f"runs/{run_id}/summary.json")
-    if read_book(artifacts, run_id).get("state") == "done" and summary is not None:
+    if read_manifest(artifacts, run_id).get("state") == "done" and summary is not None:
         note = f"{losses}. The run stays finished. To generate them again: wasp resume {run_id} --respend"
         display().say(note)
         values: dict[str, Any] = json.loads(summary)

@@ -30,7 +30,7 @@ TYPO_RATE = 0.2
 CARELESS_RATE = 0.12
 SEED = 20260
 TEXTS = 12
-LONGEST = 2
+MAX_WORDS = 2
 _WORD = re.compile(r"[a-z]+")
 
 
@@ -130,9 +130,9 @@ def vocabulary(corpora: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def expressions(text: str) -> set[str]:
-    """Return the distinct sequences of up to LONGEST words that can be terms."""
+    """Return the distinct sequences of up to MAX_WORDS words that can be terms."""
     words = _WORD.findall(text.lower())
-    runs = (words[start : start + length] for length in range(1, LONGEST + 1) for start in range(len(words)))
+    runs = (words[start : start + length] for length in range(1, MAX_WORDS + 1) for start in range(len(words)))
     return {" ".join(run) for run in runs if len(run[-1]) > 2 and not {run[0], run[-1]} & ENGLISH_STOP_WORDS}
 
 

@@ -103,7 +103,7 @@ def epsilon_of(events: Sequence[Mapping[str, Any]], delta: float) -> float:
 
 
 def filter_epsilon(events: Sequence[Mapping[str, Any]], delta: float) -> float:
-    """Return the epsilon that the gate compares with the cap.
+    """Return the epsilon that the cap check compares with the cap.
 
     Valid for adaptively chosen releases without trainings, and for trainings alone; a cap for both is divided in
     advance (`connectors/ledger/cap.py`). Stopping before the sum of mu^2 exceeds a fixed bound is free under full

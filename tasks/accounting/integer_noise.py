@@ -24,9 +24,9 @@ from tasks.accounting.promise import Protects, require
 
 Kind = Literal["gaussian", "laplace", "none"]
 
-LEAST_SCALE_INT: Final = 16.0
+MIN_SCALE_INT: Final = 16.0
 """Below this the noise has only a few integer values and protects nobody."""
-SMALLEST_EPSILON: Final = 1e-9
+MIN_EPSILON: Final = 1e-9
 """Where the search for the largest epsilon begins."""
 
 
@@ -215,10 +215,10 @@ def refuse_epsilon(privacy: Any, scale_of: Callable[[Any], float], otherwise: st
         scale_of: returns the scale of the noise of a promise, in integer steps.
         otherwise: a value to write instead of a smaller epsilon.
     """
-    low, high = SMALLEST_EPSILON, privacy.epsilon
+    low, high = MIN_EPSILON, privacy.epsilon
     while high / low > 1.001:
         middle = math.sqrt(low * high)
-        is_wide = scale_of(replace(privacy, epsilon=middle)) >= LEAST_SCALE_INT
+        is_wide = scale_of(replace(privacy, epsilon=middle)) >= MIN_SCALE_INT
         low, high = (middle, high) if is_wide else (low, middle)
     unit = 10.0 ** (math.floor(math.log10(low)) - 1)  # two digits, rounded down
     require(False, "epsilon", f"at most {math.floor(low / unit) * unit:g}{otherwise}", privacy.epsilon)
@@ -228,7 +228,7 @@ def _sums_noise(privacy: AnyPrivacy, scale: float) -> SumNoise[AnyPrivacy]:
     """Return noise of a scale with its exact cost, which exceeds the stated epsilon under the noise of some papers."""
     grid = scale * privacy.steps
     # Laplace noise on whole counts is exact, however few values it has.
-    if privacy.steps > 1 and grid < LEAST_SCALE_INT:
+    if privacy.steps > 1 and grid < MIN_SCALE_INT:
         refuse_epsilon(privacy, lambda smaller: _least_scale(smaller) * smaller.steps)
     ratio = scale / privacy.sensitivity
     if privacy.kind == "gaussian":

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from connectors.interfaces.errors import ConfigError
-from connectors.interfaces.rows import LEAST_RATIO
+from connectors.interfaces.rows import MIN_RATIO
 
-LEAST_SHARE = 0.05
+MIN_SHARE = 0.05
 """Smallest part of an equal share that a PLM writes: a noisy round must not exclude one permanently."""
 
 
-def allocate(total: int, weights: Mapping[str, float], floor: float = LEAST_SHARE) -> dict[str, int]:
+def allocate(total: int, weights: Mapping[str, float], floor: float = MIN_SHARE) -> dict[str, int]:
     """Split `total` by weights into whole numbers, by largest remainder.
 
     No PLM gets less than `floor` of an equal share (total / K). Exact arithmetic; equal remainders go to the larger
@@ -47,7 +47,7 @@ def _raised(weights: list[Fraction], total: int, floor: Fraction) -> list[Fracti
 def unbalanced(sizes: Mapping[str, int], count: int, alpha: float, seed: int) -> dict[str, int]:
     """Split `count` over classes of these sizes by proportions from Dirichlet(alpha, ..., alpha).
 
-    They are drawn until the largest is at least `LEAST_RATIO` times the smallest, as in the code of WASP's authors, and
+    They are drawn until the largest is at least `MIN_RATIO` times the smallest, as in the code of WASP's authors, and
     two classes have rows, because a student cannot learn one. Nearly all draws are rejected for an `alpha` outside
     `ALPHAS`. A class gives at most all its rows; the other classes then give more. `count` is at most the sum of the
     sizes.
@@ -68,7 +68,7 @@ def unbalanced(sizes: Mapping[str, int], count: int, alpha: float, seed: int) ->
 
 def _is_unbalanced(proportions: NDArray[np.float64], count: int) -> bool:
     ordered = np.sort(proportions)
-    return bool(ordered[-1] >= LEAST_RATIO * ordered[0] and (count < 2 or count * ordered[-2] > 0.5))
+    return bool(ordered[-1] >= MIN_RATIO * ordered[0] and (count < 2 or count * ordered[-2] > 0.5))
 
 
 def per_class(count: int, labels: Sequence[str], offset: int = 0) -> dict[str, int]:

@@ -12,7 +12,7 @@ from connectors.interfaces.artifacts import ArtifactRef
 from tasks.core.tools import Tools
 
 Function = TypeVar("Function", bound=Callable[..., tuple[Any, str]])
-Stays = Callable[[Mapping[str, Any]], bool]
+StepPredicate = Callable[[Mapping[str, Any]], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,14 +21,14 @@ class StepOptions:
 
     `name`: of the task run, formatted with the step's parameters. `value` returns the step's value from its tools and
     what was made; by default, what was made. `artifact` returns the artifact of what was made, if it is none itself.
-    `stays` returns, for the step's parameters, whether it stays in the flow's process while others run on a cluster.
+    `runs_in_flow_process` returns, for the step's parameters, whether it does so while others run on a cluster.
     `retries`: by Prefect; None for the default of its settings.
     """
 
     name: str
     value: Callable[[Tools, Any], Any] | None = None
     artifact: Callable[[Any], ArtifactRef] | None = None
-    stays: Stays | None = None
+    runs_in_flow_process: StepPredicate | None = None
     retries: int | None = None
 
 
@@ -47,7 +47,7 @@ def paid_step(name: str, **options: Any) -> Callable[[Function], Function]:
     return step(name, retries=0, **options)
 
 
-def in_flow_process(_: Mapping[str, Any]) -> bool:
+def always(_: Mapping[str, Any]) -> bool:
     """Return True: the step writes files that the flow's process also writes."""
     return True
 

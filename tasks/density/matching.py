@@ -27,7 +27,7 @@ from tasks.selection.examples import bad_of
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-FEWEST_ROWS: Final = 5.0
+MIN_ROWS: Final = 5.0
 """Least number of rows assumed for a class: with fewer rows its sums contain no information."""
 
 USUAL_COMMON: Final = (0.3, 0.15)
@@ -39,7 +39,7 @@ sets), the second for the shift of one class (0.02 to 0.28; the prior is lower, 
 shift mixes the classes).
 """
 
-MOST_REACH: Final = 2.0
+MAX_REACH: Final = 2.0
 """Upper limit of the scale of a shift, in the same units."""
 
 ANYWHERE: Final = 0.1
@@ -182,10 +182,10 @@ def _rows(density: Density) -> Floats:
     """Return the number of rows by class from the constant features, with shrinkage."""
     counts = counted(density.sums)
     noise = density.sigma**2 / COUNTING
-    mean = max(float(counts.mean()), FEWEST_ROWS)
+    mean = max(float(counts.mean()), MIN_ROWS)
     variance = max(float(counts.var()) - noise, 0.0)
     shrunk = mean + (counts - mean) * (variance / max(variance + noise, TINY))
-    return np.asarray(np.maximum(shrunk, max(mean / 5, FEWEST_ROWS if density.sigma else TINY)))
+    return np.asarray(np.maximum(shrunk, max(mean / 5, MIN_ROWS if density.sigma else TINY)))
 
 
 def _axes(centred: Floats) -> tuple[Floats, Floats]:
@@ -224,4 +224,4 @@ def _reach(shifts: Floats, noise: Floats, spread: Floats, usual: tuple[float, fl
     error = float(np.sqrt(2 * (noise**2).sum()) / len(shifts) / total)
     mean, deviation = usual
     shrunk = (observed * deviation**2 + mean * error**2) / (deviation**2 + error**2)
-    return float(np.clip(shrunk, 0.0, MOST_REACH))
+    return float(np.clip(shrunk, 0.0, MAX_REACH))

@@ -20,7 +20,7 @@ from connectors.interfaces.text_forms import normalizable
 if TYPE_CHECKING:
     import pandas as pd
 
-MOST_TERMS: Final = 500_000
+MAX_TERMS: Final = 500_000
 """Largest number of terms of a vocabulary; the ledger stores a noisy count of 8 bytes for each term."""
 
 BETWEEN: Final = ", "
@@ -69,8 +69,8 @@ def vocabulary_of(terms: Sequence[str], banned: Sequence[str] = (), shortest: in
             unique.setdefault(plain, " ".join(term.split()))
     if not unique:
         raise InputError("vocabulary: it has no usable term. Name a file with terms, or skip fewer of them.")
-    if len(unique) > MOST_TERMS:
-        raise InputError(f"vocabulary: it has {len(unique):,} terms, more than {MOST_TERMS:,}. Name a shorter file.")
+    if len(unique) > MAX_TERMS:
+        raise InputError(f"vocabulary: it has {len(unique):,} terms, more than {MAX_TERMS:,}. Name a shorter file.")
     return Vocabulary(tuple(unique.values()))
 
 

@@ -29,7 +29,7 @@ FLOORS = ("release_accuracy", "zero_shot_accuracy")
 BESIDE = ("adapted_accuracy", *FLOORS)
 """Accuracies that a comparison shows next to `accuracy`."""
 
-LEAST_HELD_OUT = 20
+MIN_HELD_OUT = 20
 """Least number of test rows, and of generated texts, below which no accuracy is measured."""
 
 

@@ -15,7 +15,7 @@ from prefect.exceptions import MissingContextError
 from prefect.logging import get_logger
 
 Show = Callable[[], Any]
-PATIENCE_SECONDS = 60.0
+FLUSH_TIMEOUT_SECONDS = 60.0
 """Timeout of the last flush of a run; a server on SQLite can be that slow."""
 
 
@@ -27,7 +27,7 @@ class Page:
         self._waiting: defaultdict[str | None, list[Future[None]]] = defaultdict(list)
         self._lock = threading.Lock()
 
-    def later(self, show: Show) -> None:
+    def defer(self, show: Show) -> None:
         """Queue the creation or update of an artifact of the current run or step."""
         with self._lock:
             run = runtime.flow_run.id
@@ -35,7 +35,7 @@ class Page:
             # The owner of the artifact and its server are in the context, which threads do not inherit.
             self._waiting[run] = [*waiting, self._publisher.submit(copy_context().run, _show, show)]
 
-    def flush(self, seconds: float = PATIENCE_SECONDS) -> None:
+    def flush(self, seconds: float = FLUSH_TIMEOUT_SECONDS) -> None:
         """Wait until this run's artifacts are published; drop the rest after `seconds`."""
         with self._lock:
             waiting = self._waiting.pop(runtime.flow_run.id, [])
@@ -69,4 +69,4 @@ def _logger() -> Any:
 
 
 _page = Page()
-later, flush = _page.later, _page.flush
+defer, flush = _page.defer, _page.flush

@@ -25,7 +25,7 @@ from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.errors import in_step
 from connectors.interfaces.redaction import guard_logs, redact_error
 from tasks.core.refs import Written
-from tasks.core.step import Stays, StepOptions
+from tasks.core.step import StepOptions, StepPredicate
 from tasks.core.tools import Tools
 
 Parameters = ParamSpec("Parameters")
@@ -111,18 +111,18 @@ def outcome(value: Any, ref: ArtifactRef | None, why: str) -> State[Any]:
 
 
 def task_step(
-    run_name: str, stays: Stays | None = None, **options: Any
+    run_name: str, runs_in_flow_process: StepPredicate | None = None, **options: Any
 ) -> Callable[[Callable[..., Any]], Task[Any, Any]]:
     """Declare a function that returns a state as a task without Prefect cache; the artifact store decides reuse.
 
-    `stays`: as of StepOptions. No tags: for each tagged task run Prefect requests a slot from its server, 2 seconds on
-    an idle connection.
+    `runs_in_flow_process`: as of StepOptions. No tags: for each tagged task run Prefect requests a slot from its
+    server, 2 seconds on an idle connection.
     """
     declared: Any = partial(task, task_run_name=run_name, cache_policy=NO_CACHE, persist_result=False, **options)
 
     def declare(function: Any) -> Any:
         wrapped: Any = named(function)
-        wrapped.stays = stays
+        wrapped.runs_in_flow_process = runs_in_flow_process
         return declared(wrapped)
 
     return declare
@@ -142,7 +142,7 @@ def task_of(function: Any) -> Task[Any, Any]:
         return outcome(value, options.artifact(made) if options.artifact else made, why)
 
     more = {} if options.retries is None else {"retries": options.retries}
-    return task_step(options.name, options.stays, **more)(run)
+    return task_step(options.name, options.runs_in_flow_process, **more)(run)
 
 
 def named(function: Callable[Parameters, Value]) -> Callable[Parameters, Value]:

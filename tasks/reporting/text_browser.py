@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas as pd
 
-MOST_BYTES = 3_000_000
+MAX_BYTES = 3_000_000
 """Largest text data in a page; of larger sets an even part is shown."""
 NEAR_COPY = 0.9
 """Cosine of TF-IDF vectors from which a text counts as a near copy of another."""
@@ -39,7 +39,7 @@ class TextBrowser:
 def browse(rows: pd.DataFrame) -> TextBrowser:
     """Return the data of all texts (text, label, plm, iteration), or of an even part if they are too large."""
     texts = rows["text"].tolist()
-    step = max(1, -(-sum(len(text.encode()) + 16 for text in texts) // MOST_BYTES))
+    step = max(1, -(-sum(len(text.encode()) + 16 for text in texts) // MAX_BYTES))
     (labels, names), (models, plms) = rows["label"].factorize(), rows["plm"].factorize()
     columns = (texts, labels.tolist(), models.tolist(), rows["iteration"].tolist())
     table = list(zip(*columns, strict=True))[::step]

@@ -86,7 +86,8 @@ def weigh_models(
     """Write the weight of each model (Eq. 8): by votes, or by a density match."""
     path = f"runs/{tools.run_id}/iteration={job.iteration}/weights.parquet"
     source = "histogram" if job.weighting else "uniform"
-    weighting = {"source": source, "transform": job.transform, "temperature": 1.0}  # temperature was a setting
+    # Kept so that keys match earlier runs: `temperature` was a setting once
+    weighting = {"source": source, "transform": job.transform, "temperature": 1.0}
     parameters: dict[str, object] = {"weighting": weighting}
     if job.dense and job.weighting:
         parameters |= {"kernel": KERNEL, "plms": list(job.plms)}

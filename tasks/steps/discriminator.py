@@ -18,7 +18,7 @@ from tasks.core.refs import Reference, Written
 from tasks.core.reuse import json_once, make_once, step_key, table_once
 from tasks.core.step import step
 from tasks.core.tools import Tools
-from tasks.metrics.usefulness import LEAST_HELD_OUT, Accuracy
+from tasks.metrics.usefulness import MIN_HELD_OUT, Accuracy
 from tasks.private.teachers.answers import CLASSES
 from tasks.private.teachers.step import TeacherSpec, queries_of, shown_to_any
 from tasks.private.training.classifier_step import shown_to_classifier
@@ -112,7 +112,7 @@ def test_rows(
     left = np.setdiff1d(np.arange(samples), sorted(used))
     frame, real = reference_rows(tools, test)
     count = min(len(left), len(frame))
-    if count < LEAST_HELD_OUT:
+    if count < MIN_HELD_OUT:
         return None
     random = np.random.default_rng(seed_of("held out", spec.student.seed))
     rows, unseen = (np.sort(random.permutation(part)[:count]) for part in (np.arange(len(frame)), left))

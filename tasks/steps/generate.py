@@ -24,7 +24,7 @@ from tasks.text.cleaning import Cleaned, normalised
 from tasks.text.first_answers import FirstAnswers, Tally, judge
 from tasks.text.keyphrase_prompts import Seeding, seeded
 from tasks.text.prompts import Call, TaskCard, Turn, place_of, prompt_for, seed_of
-from tasks.text.variation import USUAL, Manner, Parent, generation_prompt, keyword
+from tasks.text.variation import DEFAULT_MANNER, Manner, Parent, generation_prompt, keyword
 
 ROW_TYPES = {
     "sample_id": "int64",
@@ -93,7 +93,7 @@ class WriteJob(Turn):
     offset: int = 0
     examples: ArtifactRef | None = None
     earlier: tuple[ArtifactRef, ...] = ()
-    manner: Manner = USUAL
+    manner: Manner = DEFAULT_MANNER
     parents: tuple[ArtifactRef, ...] = ()
     copies: int = 0
     only: str = ""
@@ -207,7 +207,7 @@ def generate(
     return writing.finished()
 
 
-def nothing(request: WritingRequest) -> Generated:
+def empty_result(request: WritingRequest) -> Generated:
     """Return the result of a model that is down: no rows, and all texts missing."""
     return _Writing(request).finished()
 
@@ -277,7 +277,7 @@ class _Writing:
         self.seen.add(normalised(text))
         self.several += cleaned.is_first_of_several
         details = {name: getattr(completion, name) for name in ("finish_reason", "tokens_in", "tokens_out")}
-        if self.job.manner.way:
+        if self.job.manner.variation:
             details["parent_id"] = query.parent_id
         accepted.append({**row, "attribute": prompt.attribute, **details})
 
@@ -287,7 +287,7 @@ class _Writing:
         first = self.job.iteration * IDS_PER_ITERATION + self.job.plm_index * IDS_PER_PLM
         numbered = [{"sample_id": first + ordinal, **row} for ordinal, row in enumerate(rows)]
         missing = {label: self.request.counts[label] - len(of_class) for label, of_class in self.accepted.items()}
-        types = ROW_TYPES | ({"parent_id": "int64"} if self.job.manner.way else {})
+        types = ROW_TYPES | ({"parent_id": "int64"} if self.job.manner.variation else {})
         return Generated(
             rows=pd.DataFrame(numbered, columns=list(types)).astype(types),
             failures=pd.DataFrame(self.failures, columns=list(FAILURE_TYPES)).astype(FAILURE_TYPES),

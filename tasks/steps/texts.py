@@ -23,13 +23,13 @@ from tasks.core.tools import Tools
 from tasks.keyphrases.phrases import as_text, read_vocabulary
 from tasks.selection.examples import examples_of
 from tasks.steps.embed import embed_blocks
-from tasks.steps.generate import DRAWN_TERMS, ROW_TYPES, Seeds, WriteJob, WritingRequest, generate, nothing
+from tasks.steps.generate import DRAWN_TERMS, ROW_TYPES, Seeds, WriteJob, WritingRequest, empty_result, generate
 from tasks.text.class_balance import texts_per_class
 from tasks.text.cleaning import normalised
 from tasks.text.first_answers import Tally
 from tasks.text.keyphrase_prompts import SHOWN_PER_CLASS, Seeding, ShownText, read_sequences
 from tasks.text.usable_texts import stops_of
-from tasks.text.variation import USUAL, Parent
+from tasks.text.variation import DEFAULT_MANNER, Parent
 
 KEYED: Final = ("plm", "plm_index", "iteration", "count", "offset", "card", "examples_per_prompt", "contrast", "seed")
 """Fields of a job that are part of every key."""
@@ -64,7 +64,7 @@ def write_samples(tools: Tools, job: WriteJob) -> tuple[ArtifactRef, str]:
             with tools.progress(what, sum(request.counts.values()), note) as advance:
                 made, down = generate(model, request, advance, tally), ""
         except (FinalError, TemporaryError) as error:
-            made, down = nothing(request), str(error)
+            made, down = empty_result(request), str(error)
         tools.artifacts.write_table(f"{folder}/failures.parquet", made.failures, key)
         tools.artifacts.write_table(f"{folder}/prompts.parquet", made.prompts, key)
         calls = {host: traffic.since(before.get(host, Traffic())) for host, traffic in traffic_of(model).items()}
@@ -93,7 +93,7 @@ def _progress_note(model: LanguageModel, tally: Tally) -> str:
 def _generation_key(model: str, job: WriteJob) -> StepKey:
     return step_key(
         "generate",
-        {"model": model, **{name: getattr(job, name) for name in KEYED}, **_in_manner(job)},
+        {"model": model, **{name: getattr(job, name) for name in KEYED}, **_optional_parameters(job)},
         {"examples": job.examples.sha256 if job.examples else "none", "earlier": content(job.earlier)},
     )
 
@@ -222,10 +222,12 @@ def _parents(tools: Tools, job: WriteJob) -> dict[str, tuple[Parent, ...]]:
     return {label: tuple(parents[label]) for label in job.card.label_names if label in parents}
 
 
-def _in_manner(job: WriteJob) -> dict[str, object]:
+def _optional_parameters(job: WriteJob) -> dict[str, object]:
     """Return the key parameters beyond those of the default manner."""
-    # `spread` was a setting; its only value keeps the keys of earlier runs
-    parameters: dict[str, object] = {} if job.manner == USUAL else {"manner": {**asdict(job.manner), "spread": 0.0}}
+    # Kept so that keys match earlier runs: `spread` was a setting once
+    parameters: dict[str, object] = (
+        {} if job.manner == DEFAULT_MANNER else {"manner": {**job.manner.to_json(), "spread": 0.0}}
+    )
     if job.parents:
         parameters |= {"parents": content(job.parents), "copies": job.copies, "only": job.only, "part": job.part}
     if job.words:

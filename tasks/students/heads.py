@@ -26,7 +26,7 @@ from tasks.students.loop import (
     softmax,
     train_network,
 )
-from tasks.students.spec import LEAST_PART, Predict, Prediction, Trained
+from tasks.students.spec import MIN_PROBABILITY, Predict, Prediction, Trained
 
 Layers = list[tuple["NDArray[np.float32]", "NDArray[np.float32]"]]
 """(weights of shape (out, in), bias of shape (out,)) per layer, first to last, with ReLU between."""
@@ -166,7 +166,7 @@ def _fit(
     classes, soft = len(job.rows.classes), job.rows.soft
     if soft is None:
         return fit_logistic(vectors[rows], job.targets[rows], weights[rows], classes, strength)
-    positions, targets = np.nonzero(soft[rows] >= LEAST_PART)
+    positions, targets = np.nonzero(soft[rows] >= MIN_PROBABILITY)
     parts = soft[rows][positions, targets] * weights[rows][positions]
     return fit_logistic(vectors[rows][positions], targets.astype(np.int64), parts, classes, strength)
 

@@ -64,7 +64,7 @@ class PublicTexts:
     vectors: Matrix | None
 
 
-LEAST_PART = 0.005
+MIN_PROBABILITY = 0.005
 """Smallest probability of a soft label that a linear head learns; smaller ones only cost time."""
 
 
@@ -93,7 +93,7 @@ class TrainingRows:
         for row, label in enumerate(self.labels):
             if label not in number:
                 raise InputError(f"Training row {row}: label '{label}' is not a class of the task: {list(number)}.")
-        learned = set(self.labels) if self.soft is None else np.flatnonzero((self.soft >= LEAST_PART).any(axis=0))
+        learned = set(self.labels) if self.soft is None else np.flatnonzero((self.soft >= MIN_PROBABILITY).any(axis=0))
         if len(learned) < 2:
             only = f"have the one label '{self.labels[0]}'" if self.labels else "are empty"
             raise InputError(f"The training rows {only}. A student needs rows of two classes: generate more classes.")

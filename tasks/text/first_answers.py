@@ -13,7 +13,7 @@ from tasks.text.endings import ends_in_the_middle
 
 FINISHED = frozenset({"stop", "length"})
 
-MOST_UNUSABLE: Final = 24
+MAX_UNUSABLE: Final = 24
 """Unusable answers, without a usable one, after which a model is stopped."""
 
 SHOWN: Final = 2
@@ -80,9 +80,9 @@ class FirstAnswers:
         self._reasons[reason] += 1
         if len(self._examples) < SHOWN:
             self._examples.append(json.dumps((completion.error or completion.text)[:SHOWN_CHARACTERS]))
-        if self._reasons.total() >= MOST_UNUSABLE:
+        if self._reasons.total() >= MAX_UNUSABLE:
             counts = ", ".join(f"{count} {reason}" for reason, count in self._reasons.most_common())
             raise FinalError(
-                f"Model '{self.plm}': none of its first {MOST_UNUSABLE} answers is usable ({counts}), for example "
+                f"Model '{self.plm}': none of its first {MAX_UNUSABLE} answers is usable ({counts}), for example "
                 f"{' and '.join(self._examples)}. Change its options or its model, then resume."
             )

@@ -16,14 +16,14 @@ from tasks.core.refs import Written
 from tasks.core.tools import Tools
 from tasks.text.cleaning import normalised
 
-AT_LEAST: Final = 2
+MIN_TEXTS: Final = 2
 """Default number of texts of a class that a release needs: with one text there is nothing to choose."""
 
 CLASSES_LISTED: Final = 6
 """Classes that the message lists one by one."""
 
 Needed = Mapping[str, int]
-"""Usable texts that a release needs of each class; a class without an entry needs `AT_LEAST`."""
+"""Usable texts that a release needs of each class; a class without an entry needs `MIN_TEXTS`."""
 
 
 @dataclass(slots=True)
@@ -77,7 +77,7 @@ def stops_of(tools: Tools, samples_path: str) -> int:
 
 
 def _least(label: str, count: ClassCount, needed: Needed) -> int:
-    return min(needed.get(label, AT_LEAST), count.requested)
+    return min(needed.get(label, MIN_TEXTS), count.requested)
 
 
 def _stop(

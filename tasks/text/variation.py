@@ -3,7 +3,7 @@
 RANDOM_API and VARIATION_API of private evolution (Xie et al. 2024, Aug-PE; Hou et al. 2024, PrE-Text), reworded.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -83,15 +83,20 @@ class Parent:
 class Manner:
     """Content of prompts, and the way in which texts are varied.
 
-    `disclose`: prompts name the class. `keywords`: each prompt names one of the class's typical words. `way`: a
+    `disclose`: prompts name the class. `keywords`: each prompt names one of the class's typical words. `variation`: a
     paraphrase, or blanks to fill. `mask`: share of words that become blanks, `rounds` times.
     """
 
     disclose: bool = True
     keywords: bool = False
-    way: Way = ""
+    variation: Way = ""
     mask: float = 0.5
     rounds: int = 1
+
+    def to_json(self) -> dict[str, object]:
+        """Return the fields under their names in step keys, which call the variation a "way"."""
+        values = asdict(self)
+        return values | {"way": values.pop("variation")}
 
     @property
     def usual(self) -> bool:
@@ -99,7 +104,7 @@ class Manner:
         return self.disclose and not self.keywords
 
 
-USUAL: Final = Manner()
+DEFAULT_MANNER: Final = Manner()
 """New texts, by the prompt of the task file."""
 
 
@@ -127,7 +132,7 @@ def generation_prompt(card: TaskCard, call: Call, manner: Manner, attribute: str
 def _variation(card: TaskCard, call: Call, manner: Manner, attribute: str, parent: Parent) -> Prompt:
     seed = seed_of("vary", *place_of(call), call.attempt, parent.sample_id)
     generator = np.random.default_rng(seed)
-    blanked = _blanked(parent.text, manner.mask, generator) if manner.way == "blanks" else ""
+    blanked = _blanked(parent.text, manner.mask, generator) if manner.variation == "blanks" else ""
     label = card.label(call.label)
     values = {
         "item": card.item,

@@ -38,18 +38,18 @@ def main(arguments: list[str] | None = None) -> None:
     took: dict[str, float] = {}
     for name in chosen.only or BENCHMARKS:
         started = time.perf_counter()
-        found = BENCHMARKS[name](chosen.tiny)
+        actual = BENCHMARKS[name](chosen.tiny)
         took[name] = round(time.perf_counter() - started, 2)
-        lines += found
-        for one in found:
-            spread = f"{one.low:.2f}..{one.high:.2f}"
-            _show(one.subject, one.case, one.against, f"{one.ours_seconds:.4f}", f"{one.peer_seconds:.4f}",
-                  f"{one.ratio:.2f}", spread, one.note)  # fmt: skip
+        lines += actual
+        for entry in actual:
+            spread = f"{entry.low:.2f}..{entry.high:.2f}"
+            _show(entry.subject, entry.case, entry.against, f"{entry.ours_seconds:.4f}", f"{entry.peer_seconds:.4f}",
+                  f"{entry.ratio:.2f}", spread, entry.note)  # fmt: skip
     sys.stdout.write("\nratio: time of ours / time of the other, median of rounds run in turns; below 1 is faster\n\n")
     sys.stdout.write(table(lines))
     if chosen.json:
         goals = {goal.name: {"wanted": goal.wanted, "reached": value} for goal, value in verdicts(lines)}
-        result = {"machine": _machine(), "seconds": took, "lines": [asdict(one) for one in lines], "goals": goals}
+        result = {"machine": _machine(), "seconds": took, "lines": [asdict(entry) for entry in lines], "goals": goals}
         chosen.json.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
 
 

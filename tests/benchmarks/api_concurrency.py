@@ -1,4 +1,4 @@
-"""Rate and processor time of paid calls beside the bare SDK and bare HTTP, against a server that takes 200 ms.
+"""Rate and processor time of paid calls next to the bare SDK and bare HTTP, against a server that takes 200 ms.
 
 Ours stores every completion and reserves and pays every call, as in a run. Each of 32 rounds fills all calls in flight.
 """
@@ -18,7 +18,7 @@ from connectors.interfaces.models import ModelSpec
 from connectors.interfaces.prompts import Prompt
 from connectors.models.base.completion_cache import Recording
 from connectors.models.base.completion_store import CompletionStore
-from connectors.models.base.cost_limit import Purse
+from connectors.models.base.cost_limit import CostBudget
 from connectors.models.vendors.anthropic import AnthropicModel
 from connectors.models.vendors.openai import OpenAIModel
 from tests.benchmarks.goals import toward
@@ -57,10 +57,12 @@ def ours(connector: Any, url: str, asked: list[Prompt], in_flight: int) -> None:
     options = {"endpoint": url, "key": "none", "concurrency": in_flight, "price": PRICE}
     with tempfile.TemporaryDirectory() as folder:
         model = connector.from_spec(ModelSpec("benchmark", "api", "some-model", options))
-        purse = Purse(Path(folder) / "spent.jsonl", most=1000.0)
-        answers = Recording(model, CompletionStore(Path(folder) / "completions"), purse=purse).complete(asked)
+        cost_budget = CostBudget(Path(folder) / "spent.jsonl", most=1000.0)
+        answers = Recording(model, CompletionStore(Path(folder) / "completions"), cost_budget=cost_budget).complete(
+            asked
+        )
     assert all(answer.finish_reason == "stop" for answer in answers)
-    assert purse.spent > 0
+    assert cost_budget.spent > 0
 
 
 def body(prompt: Prompt) -> dict[str, Any]:

@@ -50,15 +50,15 @@ def embed(tiny: bool) -> list[Line]:
 def shipped(count: int) -> list[str]:
     """Return texts of the shipped corpora."""
     frames = [pd.read_parquet(path) for path in sorted(CORPORA.glob("*.parquet"))]
-    found: list[str] = pd.concat(frames)["text"].sample(count, random_state=0).tolist()
-    return found
+    result: list[str] = pd.concat(frames)["text"].sample(count, random_state=0).tolist()
+    return result
 
 
 def short_texts(count: int) -> list[str]:
     """Return questions to a bank, 16 tokens on average; without that data, shipped words cut to the same lengths."""
     if BANKING.exists():
-        found: list[str] = pd.read_parquet(BANKING)["text"].tolist()[:count]
-        return found
+        result: list[str] = pd.read_parquet(BANKING)["text"].tolist()[:count]
+        return result
     words = np.random.default_rng(0).lognormal(2.25, 0.62, count).round().clip(3, 80).astype(int)
     spoken = " ".join(shipped(count)).split() * 2
     starts = np.concatenate([[0], np.cumsum(words)[:-1]])
@@ -79,7 +79,7 @@ def threads(number: int) -> Iterator[None]:
 
 
 def _beside(encode: Work, ours: Work, texts: Sequence[str], says: str, rounds: int) -> Line:
-    """Our way to embed beside the library's, in processor seconds of one thread."""
+    """Our way to embed next to the library's, in processor seconds of one thread."""
     if not np.allclose(ours(), encode(), atol=1e-5):
         raise AssertionError("our vectors and the library's disagree")
     taken = in_turns({ENCODE: encode, "ours": ours}, rounds, time.process_time)

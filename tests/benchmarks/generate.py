@@ -10,7 +10,7 @@ from tasks.text.prompts import LIST_END, listed
 from tests.benchmarks.goals import toward
 from tests.benchmarks.race import Line, Work, in_turns, line
 
-TEMPERATURE, MOST = 0.9, 48
+TEMPERATURE, MAX_TOKENS = 0.9, 48
 
 
 def generate(tiny: bool) -> list[Line]:
@@ -23,7 +23,7 @@ def generate(tiny: bool) -> list[Line]:
     names = card.label_names
     prompts = [listed(card, names[n % len(names)], "", shown, n) for n in range(rows)]
     with tempfile.TemporaryDirectory() as home:
-        model = HfModel("smollm2", "smollm2", HfOptions(temperature=TEMPERATURE, max_tokens=MOST), Path(home))
+        model = HfModel("smollm2", "smollm2", HfOptions(temperature=TEMPERATURE, max_tokens=MAX_TOKENS), Path(home))
         loaded = model._open()
         tokenizer = loaded.tokenizer
         tokenizer.padding_side, tokenizer.pad_token = "left", tokenizer.pad_token or tokenizer.eos_token
@@ -33,7 +33,7 @@ def generate(tiny: bool) -> list[Line]:
             batch = tokenizer([prompt.text for prompt in prompts], return_tensors="pt", padding=True)
             with torch.inference_mode():
                 out = loaded.model.generate(
-                    **batch, do_sample=True, temperature=TEMPERATURE, top_k=0, max_new_tokens=MOST,
+                    **batch, do_sample=True, temperature=TEMPERATURE, top_k=0, max_new_tokens=MAX_TOKENS,
                     stop_strings=[LIST_END], tokenizer=tokenizer, pad_token_id=tokenizer.pad_token_id,
                 )  # fmt: skip
             texts = tokenizer.batch_decode(out[:, batch["input_ids"].shape[1] :], skip_special_tokens=True)
@@ -47,5 +47,7 @@ def generate(tiny: bool) -> list[Line]:
     rates = {name: [n / t for n, t in zip(tokens[name][1:], taken[name], strict=True)] for name in arms}
     per_token = {name: [1 / rate for rate in rates[name]] for name in arms}
     note = f"{sorted(rates['ours'])[rounds // 2]:.0f} tokens/s beside {sorted(rates['generate'])[rounds // 2]:.0f}"
-    one = line("generate", f"{rows} lists, seconds a token", "generate", per_token["ours"], per_token["generate"], note)
-    return [toward(one, "P17", 1 / one.ratio)]
+    entry = line(
+        "generate", f"{rows} lists, seconds a token", "generate", per_token["ours"], per_token["generate"], note
+    )
+    return [toward(entry, "P17", 1 / entry.ratio)]

@@ -1,4 +1,4 @@
-"""What is to be reached, as ratios, and the table of what was: a line names the goals that it measures."""
+"""Goals as ratios, and the table of results: a line names the goals that it measures."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ class Goal:
     least: bool = False
 
     def met(self, value: float) -> bool:
-        """Tell whether `value` reaches it."""
+        """Return True if `value` reaches it."""
         return value >= self.bound if self.least else value <= self.bound
 
     @property
@@ -39,15 +39,15 @@ GOALS = {
 }
 
 
-def toward(one: Line, name: str, value: float | None = None) -> Line:
+def toward(entry: Line, name: str, value: float | None = None) -> Line:
     """Return the line as a measurement of a goal; `value`: what was reached, the ratio of the line if None."""
-    return replace(one, reached={**one.reached, GOALS[name].name: one.ratio if value is None else value})
+    return replace(entry, reached={**entry.reached, GOALS[name].name: entry.ratio if value is None else value})
 
 
 def verdicts(lines: Sequence[Line]) -> Iterator[tuple[Goal, float | None]]:
     """Return every goal with the worst that was measured of it, None where nothing was."""
     for goal in GOALS.values():
-        values = [one.reached[goal.name] for one in lines if goal.name in one.reached]
+        values = [entry.reached[goal.name] for entry in lines if goal.name in entry.reached]
         yield goal, (min(values) if goal.least else max(values)) if values else None
 
 

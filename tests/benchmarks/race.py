@@ -67,7 +67,7 @@ def line(subject: str, case: str, against: str, ours: Sequence[float], peer: Seq
 
 
 def seconds(work: Work, clock: Callable[[], float] = time.perf_counter) -> float:
-    """Return the time of one call: wall time, or what another clock tells."""
+    """Return the time of one call: wall time, or that of another clock."""
     started = clock()
     work()
     return clock() - started

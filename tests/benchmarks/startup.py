@@ -1,4 +1,4 @@
-"""What the user waits for before `wasp` says anything."""
+"""Waiting time of the user before the first output of `wasp`."""
 
 import subprocess
 import sys

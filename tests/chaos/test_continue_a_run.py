@@ -40,8 +40,8 @@ class World:
     @property
     def folder(self) -> Path:
         """The folder of the only run."""
-        (found,) = (self.pipeline.home / "runs").iterdir()
-        return found
+        (result,) = (self.pipeline.home / "runs").iterdir()
+        return result
 
     def wait(self, run: str, moment: Callable[[], bool]) -> None:
         """Wait for a moment of a run."""
@@ -61,30 +61,32 @@ class World:
         """Return the hashes of the releases in the budget book."""
         try:
             with sqlite3.connect(f"file:{self.pipeline.home / 'ledger.db'}?mode=ro", uri=True) as book:
-                found = book.execute("SELECT hash FROM ledger_entries WHERE kind = 'release' ORDER BY at").fetchall()
+                result = book.execute("SELECT hash FROM ledger_entries WHERE kind = 'release' ORDER BY at").fetchall()
         except sqlite3.OperationalError:
             return []
-        return [row[0] for row in found]
+        return [row[0] for row in result]
 
     def answers(self) -> set[tuple[str, int]]:
         """Return prompt and seed of every answer that is kept."""
         store = CompletionStore(self.pipeline.home / "completions")
-        found = {
-            (one.prompt.text, one.prompt.seed % 2**31) for name in store.identities() for one in store.since(name, 0)
+        result = {
+            (entry.prompt.text, entry.prompt.seed % 2**31)
+            for name in store.identities()
+            for entry in store.since(name, 0)
         }
         store.close()
-        return found
+        return result
 
     def finished(self) -> set[str]:
         """Return the names of the steps whose artifacts are whole."""
-        found = {"collect"} if (self.folder / "_synthetic.parquet.json").exists() else set()
-        for place in self.folder.glob("iteration=*/_*.json"):
-            step = STEPS.get(place.name[1:].removesuffix(".json"))
-            found |= {f"{step} t={place.parent.name[10:]}"} if step else set()
-        for place in self.folder.glob("iteration=*/plm=*/_samples.parquet.json"):
-            if '"down": ""' in place.read_text():
-                found.add(f"generate {place.parent.name[4:]} t={place.parent.parent.name[10:]}")
-        return found
+        result = {"collect"} if (self.folder / "_synthetic.parquet.json").exists() else set()
+        for location in self.folder.glob("iteration=*/_*.json"):
+            step = STEPS.get(location.name[1:].removesuffix(".json"))
+            result |= {f"{step} t={location.parent.name[10:]}"} if step else set()
+        for location in self.folder.glob("iteration=*/plm=*/_samples.parquet.json"):
+            if '"down": ""' in location.read_text():
+                result.add(f"generate {location.parent.name[4:]} t={location.parent.parent.name[10:]}")
+        return result
 
 
 # --- what fails
@@ -140,7 +142,7 @@ def killed_in_writing(world: World) -> str:
 
 
 def killed_in_the_vote(world: World) -> str:
-    """kill -9 at the moment at which the second vote's noise stands in the budget book."""
+    """kill -9 at the moment at which the second vote's noise is in the ledger."""
     return _killed(world, lambda: len(world.lines()) == 2)
 
 
@@ -219,9 +221,9 @@ def _error(world: World) -> str:
 def go_on(world: World, trouble: Callable[[World], str], way: Callable[[World, str], str]) -> None:
     """Let a run fail and go on; check that nothing finished is done again."""
     run = trouble(world)
-    kept, drawn, finished = world.answers(), world.lines(), world.finished()
+    stored, drawn, finished = world.answers(), world.lines(), world.finished()
     releases, asked = world.pipeline.releases(world.folder.name), world.server.count
-    assert kept
+    assert stored
     world.server.latency = 0.0
 
     after = way(world, run)
@@ -229,7 +231,7 @@ def go_on(world: World, trouble: Callable[[World], str], way: Callable[[World, s
     assert state["name"] == "Completed", state["message"]
     steps = world.served.tasks(after)
     assert {name: steps.get(name) for name in finished} == dict.fromkeys(finished, "Reused")
-    again = [one for one in world.server.requests[asked:] if (one.prompt, one.body["seed"]) in kept]
+    again = [entry for entry in world.server.requests[asked:] if (entry.prompt, entry.body["seed"]) in stored]
     assert again == []
     assert world.lines()[: len(drawn)] == drawn
     assert len(world.lines()) == 2, "one line for each vote, however often the run was started"

@@ -24,7 +24,7 @@ SLOW: dict[str, Plan] = {
 }
 """The faults of the table that a timeout makes, for a longer one."""
 ENDING = {name for name, fault in FAULTS.items() if fault.outcome == "FinalError" or "error" in fault.outcome}
-"""The run, or one prompt, has no answer and is asked again by the next run. All others are over with the next try."""
+"""The run, or one prompt, has no answer and is requested again by the next run. All others are over with the next try."""
 KINDS = {name: SLOW.get(name, fault.reply) for name, fault in FAULTS.items() if name in ENDING or fault.requests == 5}
 """Refusals and odd answers are missing: they are answers, and stored as such."""
 
@@ -53,7 +53,7 @@ class Moody:
 
 
 def to_the_end(opened: Callable[[], Recording], count: int) -> tuple[Recording, list[Completion], int]:
-    """Start anew until every prompt has an answer; return the last model, the answers and the number of starts."""
+    """Start again until every prompt has an answer; return the last model, the answers and the number of starts."""
     for starts in range(1, 200):
         model = opened()
         try:
@@ -71,14 +71,14 @@ def test_a_few_hundred_answers_survive_random_faults_of_every_kind(vendor: str, 
     with VendorServer(plan=moody) as server:
         model, answers, starts = to_the_end(lambda: recording(vendor, server.url, tmp_path, timeout=TIMEOUT), count)
         assert server.count == count + moody.faults.total(), "every call is an answer or a fault"
-        assert [[answer.text] for answer in answers] == [moody.given[one.text] for one in writings(count)]
+        assert [[answer.text] for answer in answers] == [moody.given[entry.text] for entry in writings(count)]
         again = recording(vendor, server.url, tmp_path)
         assert again.complete(writings(count)) == answers
         assert server.count == count + moody.faults.total(), "nothing is left to ask"
     store = model.store
     assert len(store.since(model.identity, 0)) == count
     assert len({stored.completion.text for stored in store.since(model.identity, 0)}) == count
-    asked = store.asked(model.identity)
+    asked = store.completion_counts(model.identity)
     assert (len(asked), set(asked.values())) == (count, {1})
     assert set(moody.faults) == set(KINDS), "every kind of fault came up"
     assert 1 < starts <= 1 + sum(moody.faults[kind] for kind in ENDING)

@@ -1,4 +1,4 @@
-"""kill -9 at any moment, run again: same noise, one ledger line per release, no answer asked twice, same result."""
+"""kill -9 at any moment, run again: same noise, one ledger line per release, no answer requested twice, same result."""
 
 import random
 import signal
@@ -44,13 +44,13 @@ def check(pipeline: Pipeline, config: Path, seen: dict[str, bytes], tmp_path: Pa
     assert pipeline.released() == slots
     assert set(pipeline.answers_per_prompt()) == {1}
 
-    # the same budget book in a fresh state folder, undisturbed: only the noise is carried over
+    # the same budget book in a fresh state folder, undisturbed: only the noise is the same
     other = pipeline.with_same_ledger(tmp_path / "other")
     undisturbed = other.answer("run", pipeline.flow, "--config", str(config))
     assert undisturbed["run_id"] == summary["run_id"]
     assert other.releases(summary["run_id"]) == releases
-    place = Path("runs") / summary["run_id"] / "synthetic.parquet"
-    assert (other.home / place).read_bytes() == (pipeline.home / place).read_bytes()
+    location = Path("runs") / summary["run_id"] / "synthetic.parquet"
+    assert (other.home / location).read_bytes() == (pipeline.home / location).read_bytes()
     for name in ("accuracy", "macro_f1", "fid", "epsilon_spent", "n_synthetic"):
         assert undisturbed[name] == summary[name]
 
@@ -59,11 +59,11 @@ def kill_often(api: str, tmp_path: Path, hits: int, method: str = "wasp") -> Non
     number = 0
     while hits > 0:
         number += 1
-        place = tmp_path / str(number)
-        pipeline = Pipeline(place / "home", api, method=method)
+        location = tmp_path / str(number)
+        pipeline = Pipeline(location / "home", api, method=method)
         config = pipeline.config()
         hit, seen = disturb(pipeline, config, hits)
-        check(pipeline, config, seen, place)
+        check(pipeline, config, seen, location)
         hits -= hit
 
 
@@ -84,7 +84,7 @@ def test_killed_at_twenty_random_moments_the_result_is_the_same(api: str, tmp_pa
     kill_often(api, tmp_path, 20)
 
 
-def test_two_processes_cannot_carry_out_one_run(pipeline: Pipeline) -> None:
+def test_two_processes_cannot_execute_one_run(pipeline: Pipeline) -> None:
     # Long enough that the first run has not finished when the second one starts.
     config = pipeline.config(method={"iterations": 20, "samples": 6000})
     first = pipeline.start("run", "wasp", "--config", str(config), "--json")

@@ -25,7 +25,7 @@ from tests.support.runs.prepared_run import good_rows, table
 
 @dataclass(frozen=True)
 class Journey:
-    """A release path: its module, by folder the slots that it pays for in order, what else it tells of."""
+    """A release path: its module, by folder the slots that it pays for in order, and its other messages."""
 
     module: str
     slots: dict[str, str]
@@ -151,10 +151,10 @@ class World:
         if how == 0:
             return {"after": draw.uniform(0, self.seconds)}
         if how < 3:
-            first = next(n for n, place in enumerate(self.places, 1) if place.startswith("ledger.release_once"))
+            first = next(n for n, location in enumerate(self.places, 1) if location.startswith("ledger.release_once"))
             return {"line": draw.randint(first, len(self.places))}
-        place = draw.choice(sorted(set(self.places)))
-        return {"line": draw.choice([n for n, one in enumerate(self.places, 1) if one == place])}
+        location = draw.choice(sorted(set(self.places)))
+        return {"line": draw.choice([n for n, item in enumerate(self.places, 1) if item == location])}
 
 
 @pytest.fixture(scope="module")
@@ -172,8 +172,8 @@ def born(folder: Path, journey: Journey) -> Iterator[World]:
     try:
         first = folder / "first"
         first.mkdir(mode=0o700)
-        told = nursery.life(first, places=str(folder / "places.json"))
-        assert told["said"][-1] == "end"
+        message = nursery.life(first, places=str(folder / "places.json"))
+        assert message["said"][-1] == "end"
         plain = folder / "plain"
         plain.mkdir(mode=0o700)
         seconds = nursery.life(plain, after=100.0)["seconds"]

@@ -12,27 +12,27 @@ from flows.catalog import find_flow, flow_names
 from flows.config.extends import SHIPPED
 from flows.config.files import load_config
 
-ALL = pytest.mark.parametrize("one", deployments(), ids=lambda one: one.entry["name"])
+ALL = pytest.mark.parametrize("item", deployments(), ids=lambda item: item.entry["name"])
 
 
 def test_every_flow_has_a_deployment_and_each_form_has_its_name() -> None:
-    forms = [one for one in deployments() if "config" in one.entry]
-    assert {one.flow.name for one in forms} == set(flow_names())
+    forms = [item for item in deployments() if "config" in item.entry]
+    assert {item.flow.name for item in forms} == set(flow_names())
     assert len(forms) == 14
-    names = [one.entry["name"] for one in deployments()]
+    names = [item.entry["name"] for item in deployments()]
     assert len(set(names)) == len(names), "prefect deploy selects them by name"
 
 
 @ALL
-def test_the_server_accepts_a_form_with_the_whole_configuration_but_its_blank_fields(one: Deployment) -> None:
+def test_the_server_accepts_a_form_with_the_whole_configuration_but_its_blank_fields(item: Deployment) -> None:
     # The server does not require what a registration leaves out.
-    validate(one.parameters, parameter_schema(one.flow).model_dump(), raise_on_error=True, ignore_required=True)
-    assert form(one.entry["name"]) == {"config": one.parameters.get("config"), "version": one.version}
-    if "config" not in one.entry:
+    validate(item.parameters, parameter_schema(item.flow).model_dump(), raise_on_error=True, ignore_required=True)
+    assert form(item.entry["name"]) == {"config": item.parameters.get("config"), "version": item.version}
+    if "config" not in item.entry:
         return
-    config = load_config(find_flow(one.flow.name).config, SHIPPED / f"{one.entry['config']}.yaml")
-    values, whole = one.parameters["config"], config.model_dump(mode="json", exclude_none=True)
-    for field in [*one.entry.get("blank", []), "data_root"]:
+    config = load_config(find_flow(item.flow.name).config, SHIPPED / f"{item.entry['config']}.yaml")
+    values, whole = item.parameters["config"], config.model_dump(mode="json", exclude_none=True)
+    for field in [*item.entry.get("blank", []), "data_root"]:
         *groups, last = field.split(".")
         group, source = values, whole
         for name in groups:
@@ -42,7 +42,7 @@ def test_the_server_accepts_a_form_with_the_whole_configuration_but_its_blank_fi
     assert values == whole
 
 
-def test_no_path_of_a_machine_and_no_secret_stands_in_the_file() -> None:
+def test_no_path_of_a_machine_and_no_secret_is_in_the_file() -> None:
     text = PREFECT_FILE.read_text(encoding="utf-8")
     assert not re.search(r"(^|[\s'\"])(/|~|[A-Z]:\\)\w", text, re.MULTILINE)
     assert "prefect.blocks.secret" not in text

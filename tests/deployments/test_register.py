@@ -10,9 +10,9 @@ from prefect.client.schemas.actions import WorkPoolUpdate
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.workers.process import ProcessJobConfiguration
 
-from deployments.register import MOST_RUNS, main, pool_template, register
+from deployments.register import MAX_RUNS, main, pool_template, register
 from deployments.registry import deployments
-from tests.support.runs.served_flow import Refused, ask
+from tests.support.runs.served_flow import Refused, call_api
 from tests.support.servers.prefect import prefect_server
 
 NUMBER = len(deployments())
@@ -28,7 +28,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SyncPrefectClie
 
 
 def patch_deployment(client: SyncPrefectClient, name: str, **fields: Any) -> None:
-    ask(
+    call_api(
         str(client.api_url).rstrip("/"),
         f"/deployments/{client.read_deployment_by_name(name).id}",
         fields,
@@ -49,7 +49,7 @@ def test_a_server_has_every_deployment_as_prefect_yaml_says(client: SyncPrefectC
     demo = client.read_deployment_by_name("wasp/demo")
     body = {"parameters": {"config": demo.parameters["config"] | {"private": {"rows": 0}}}}
     with pytest.raises(Refused, match="config.private"):
-        ask(str(client.api_url).rstrip("/"), f"/deployments/{demo.id}/create_flow_run", body)
+        call_api(str(client.api_url).rstrip("/"), f"/deployments/{demo.id}/create_flow_run", body)
 
 
 def test_a_run_chooses_neither_command_nor_environment(client: SyncPrefectClient) -> None:
@@ -57,7 +57,7 @@ def test_a_run_chooses_neither_command_nor_environment(client: SyncPrefectClient
     for variables in ({"env": {"WASP_HOME": "/tmp/other"}}, {"command": "sh -c id"}, {"working_dir": "/"}):
         body = {"parameters": demo.parameters, "job_variables": variables}
         with pytest.raises(Refused, match="Additional properties|additionalProperties|not allowed"):
-            ask(str(client.api_url).rstrip("/"), f"/deployments/{demo.id}/create_flow_run", body)
+            call_api(str(client.api_url).rstrip("/"), f"/deployments/{demo.id}/create_flow_run", body)
         # Where a server does not refuse it: the worker takes nothing from it.
         started = asyncio.run(started_with(client.read_work_pool("wasp").base_job_template, variables))
         assert started.command is None
@@ -65,7 +65,7 @@ def test_a_run_chooses_neither_command_nor_environment(client: SyncPrefectClient
     client.update_work_pool("wasp", WorkPoolUpdate(base_job_template={}))
     assert main() == 0
     pool = client.read_work_pool("wasp")
-    assert (pool.base_job_template, pool.concurrency_limit) == (pool_template(), MOST_RUNS)
+    assert (pool.base_job_template, pool.concurrency_limit) == (pool_template(), MAX_RUNS)
 
 
 async def started_with(template: dict[str, Any], variables: dict[str, Any]) -> ProcessJobConfiguration:
@@ -78,7 +78,7 @@ def test_edits_stay_until_the_form_changes_and_schedules_always(client: SyncPref
     edited = demo.parameters | {"changes": ["privacy.epsilon=3.5"]}
     patch_deployment(client, "wasp/demo", parameters=edited, paused=True)
     schedule = {"schedule": {"cron": "5 4 * * *"}, "active": True, "slug": None, "parameters": {"resumes": None}}
-    ask(str(client.api_url).rstrip("/"), f"/deployments/{demo.id}/schedules", [schedule])
+    call_api(str(client.api_url).rstrip("/"), f"/deployments/{demo.id}/schedules", [schedule])
     assert list(register(client)) == [f"deployments: 0 registered, {NUMBER} unchanged"]
     assert client.read_deployment_by_name("wasp/demo").parameters == edited
     patch_deployment(client, "wasp/demo", version="of yesterday")
@@ -88,5 +88,5 @@ def test_edits_stay_until_the_form_changes_and_schedules_always(client: SyncPref
     assert "updated: wasp/demo, compare/compare. Values that were edited on the server are replaced" in lines[1]
     after = client.read_deployment_by_name("wasp/demo")
     assert (after.parameters, after.paused) == (demo.parameters, True)
-    assert [(one.schedule.cron, one.active) for one in after.schedules] == [("5 4 * * *", True)]
+    assert [(item.schedule.cron, item.active) for item in after.schedules] == [("5 4 * * *", True)]
     assert client.read_deployment_by_name("compare/compare").work_pool_name == "wasp"

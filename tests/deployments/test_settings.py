@@ -1,4 +1,4 @@
-"""What may be set about the stack, and what is refused before anything starts."""
+"""Settings of the stack, and those that are refused before anything starts."""
 
 import json
 import socket
@@ -35,9 +35,9 @@ def settings(tmp_path, monkeypatch, **environment: str) -> Settings:
 
 
 def test_the_defaults_are_the_usual_ports_on_loopback(tmp_path, monkeypatch) -> None:
-    found = settings(tmp_path, monkeypatch, PREFECT_PORT="")
-    assert (found.prefect, found.mlflow) == ("http://127.0.0.1:4200", "http://127.0.0.1:5000")
-    assert found.auth == ""
+    result = settings(tmp_path, monkeypatch, PREFECT_PORT="")
+    assert (result.prefect, result.mlflow) == ("http://127.0.0.1:4200", "http://127.0.0.1:5000")
+    assert result.auth == ""
 
 
 def test_a_stack_that_an_earlier_version_started_is_known(tmp_path) -> None:
@@ -72,13 +72,13 @@ def test_a_wrong_setting_is_one_clear_error(tmp_path, monkeypatch, environment, 
     assert "secret-secret" not in str(refused.value)
 
 
-def test_no_password_stands_on_a_command_line(tmp_path, monkeypatch) -> None:
-    found = settings(tmp_path, monkeypatch, WASP_AUTH=AUTH)
-    hidden = stack_environment(found)
+def test_no_password_is_on_a_command_line(tmp_path, monkeypatch) -> None:
+    result = settings(tmp_path, monkeypatch, WASP_AUTH=AUTH)
+    hidden = stack_environment(result)
     assert hidden["PREFECT_SERVER_API_AUTH_STRING"] == AUTH
-    commands = " ".join(part for command in programs(found).values() for part in command)
-    assert not [secret for secret in (found.account[1], *stack_secrets(found.folder).values()) if secret in commands]
-    assert (found.folder / "kept.json").stat().st_mode & 0o077 == 0
+    commands = " ".join(part for command in programs(result).values() for part in command)
+    assert not [secret for secret in (result.account[1], *stack_secrets(result.folder).values()) if secret in commands]
+    assert (result.folder / "kept.json").stat().st_mode & 0o077 == 0
 
 
 def test_variables_of_the_shell_do_not_lead_the_stack_elsewhere(tmp_path, monkeypatch) -> None:

@@ -1,4 +1,4 @@
-"""The real stack: started, started again, a run through its worker, a shell beside it, ended without a trace."""
+"""The real stack: started, started again, a run through its worker, a shell next to it, ended without a trace."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from deployments.stack.supervisor import Supervisor
 from flows.engine.server import FILE
 from tests.support.paths import DESK
 from tests.support.runs.pipeline import SMALL, last_json, values, written
-from tests.support.runs.served_flow import artifacts, ask
+from tests.support.runs.served_flow import artifacts, call_api
 from tests.support.servers.stack import RunningStack, stack
 from tests.support.waits import WAIT_SECONDS, wait_until
 
@@ -24,10 +24,10 @@ AUTH = "keeper:a long enough password"
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory):
-    place = tmp_path_factory.mktemp("stack")
-    (place / "data").mkdir()
-    with stack(place / "home", WASP_DATA=str(place / "data")) as found:
-        yield found
+    location = tmp_path_factory.mktemp("stack")
+    (location / "data").mkdir()
+    with stack(location / "home", WASP_DATA=str(location / "data")) as result:
+        yield result
 
 
 def start_run(running: RunningStack, **changes: Any) -> str:
@@ -54,7 +54,7 @@ def wait_for_state(running: RunningStack, run: str, *states: str, seconds: float
 
 def events(running: RunningStack, *names: str) -> list[dict[str, Any]]:
     asked = {"event": {"name": names}, "occurred": {"since": "2026-01-01T00:00:00Z"}}
-    return list(ask(running.api, "/events/filter", {"filter": asked, "limit": 50})["events"])
+    return list(call_api(running.api, "/events/filter", {"filter": asked, "limit": 50})["events"])
 
 
 def pids(running: RunningStack) -> dict[str, int]:
@@ -75,18 +75,18 @@ def test_a_second_up_changes_nothing(running) -> None:
 
 
 def test_no_secret_is_seen_in_the_list_of_processes(running) -> None:
-    kept = json.loads((running.home / "stack" / "kept.json").read_text())
+    stored = json.loads((running.home / "stack" / "kept.json").read_text())
     shown = " ".join(part for process in running.members() for part in process.cmdline())
-    assert not [name for name, secret in kept.items() if secret in shown]
+    assert not [name for name, secret in stored.items() if secret in shown]
     logs = "".join(path.read_text(errors="replace") for path in (running.home / "stack" / "logs").iterdir())
-    assert not [name for name, secret in kept.items() if secret in logs]
+    assert not [name for name, secret in stored.items() if secret in logs]
 
 
 def test_a_run_from_the_server_with_paths_of_the_data_folder(running) -> None:
     import pandas as pd
 
     rows = pd.read_parquet(DESK / "private.parquet")
-    rows["text"] += " (ours)"  # with the texts that ship, all runs of this file would share one cap
+    rows["text"] += " (ours)"  # with the bundled texts, all runs of this file would share one cap
     rows.to_csv(Path(running.environment["WASP_DATA"]) / "notes.csv", index=False)
     run = start_run(running, private={"path": "notes.csv", "name": "notes"})
     assert wait_for_state(running, run, "Completed", "Failed", "Crashed")["name"] == "Completed"
@@ -98,7 +98,7 @@ def test_a_run_from_the_server_with_paths_of_the_data_folder(running) -> None:
 
 def test_a_shell_that_read_the_env_file_works_with_the_stack(running, tmp_path) -> None:
     summary = run_in_shell(running, tmp_path)
-    assert ask(running.api, f"/flow_runs/{summary['prefect_run_id']}")["state"]["name"] == "Completed"
+    assert call_api(running.api, f"/flow_runs/{summary['prefect_run_id']}")["state"]["name"] == "Completed"
     shown = last_json(running.command("flows.cli.main", "budget", "show", "--json").stdout)
     plain = {name: value for name, value in running.environment.items() if name != "WASP_LEDGER_URL"}
     other = RunningStack(running.home, "", "", plain)
@@ -127,7 +127,7 @@ LONG: dict[str, Any] = {"method": {"iterations": 40, "samples": 20_000}}
 def wait_for_task(running: RunningStack, run: str, state: str) -> list[dict[str, Any]]:
     """Wait until a task run of a flow run has a state; return all of this state."""
     asked = {"flow_runs": {"id": {"any_": [run]}}, "task_runs": {"state": {"type": {"any_": [state]}}}}
-    return list(wait_until(lambda: ask(running.api, "/task_runs/filter", asked), every=0.5))
+    return list(wait_until(lambda: call_api(running.api, "/task_runs/filter", asked), every=0.5))
 
 
 def test_the_crash_of_a_run_is_seen_within_a_minute(running) -> None:
@@ -140,7 +140,7 @@ def test_the_crash_of_a_run_is_seen_within_a_minute(running) -> None:
 def test_a_cancelled_run_shows_what_it_reserves_and_how_to_give_it_back(running) -> None:
     run = start_run(running, **LONG, execution={"max_workers": 2, "seed": 6})
     wait_for_task(running, run, "RUNNING")
-    ask(
+    call_api(
         running.api,
         f"/flow_runs/{run}/set_state",
         {"state": {"type": "CANCELLING", "name": "Cancelling"}, "force": True},
@@ -161,8 +161,8 @@ def test_the_automation_of_silent_runs_leaves_finished_ones_alone(running) -> No
     assert wait_for_state(running, refused, "Failed")
     time.sleep(100)  # longer than the silence that the automation waits for
     acted = events(running, "prefect.automation.action.failed", "prefect.automation.triggered")
-    assert [one for one in acted if refused in json.dumps(one) and "silent run" in json.dumps(one)] == []
-    assert ask(running.api, f"/flow_runs/{refused}")["state"]["name"] == "Failed"
+    assert [entry for entry in acted if refused in json.dumps(entry) and "silent run" in json.dumps(entry)] == []
+    assert call_api(running.api, f"/flow_runs/{refused}")["state"]["name"] == "Failed"
 
 
 def test_a_run_whose_worker_is_killed_with_it_is_crashed_within_two_minutes(running) -> None:
@@ -170,9 +170,11 @@ def test_a_run_whose_worker_is_killed_with_it_is_crashed_within_two_minutes(runn
     wait_for_state(running, run, "Running")
     time.sleep(5)  # the first heartbeat is on its way
     servers = {pid for name, pid in pids(running).items() if name != "worker"}
-    kept = {one.pid for one in running.members() if one.pid in servers or {p.pid for p in one.parents()} & servers}
+    stored = {
+        entry.pid for entry in running.members() if entry.pid in servers or {p.pid for p in entry.parents()} & servers
+    }
     for process in running.members():
-        if process.pid not in kept:
+        if process.pid not in stored:
             process.kill()
     killed = time.monotonic()
     state = wait_for_state(running, run, "Crashed", seconds=130)
@@ -192,7 +194,7 @@ def test_down_ends_a_run_in_order_and_retry_completes_it(running) -> None:
     crashed = wait_for_state(running, run, "Crashed", seconds=5)
     assert crashed["message"]
     again = {"type": "SCHEDULED", "name": "AwaitingRetry", "message": "Retry"}
-    ask(running.api, f"/flow_runs/{run}/set_state", {"state": again, "force": True})
+    call_api(running.api, f"/flow_runs/{run}/set_state", {"state": again, "force": True})
     assert wait_for_state(running, run, "Completed", "Failed")["name"] == "Completed"
 
 
@@ -206,8 +208,8 @@ def test_a_stack_without_its_supervisor_is_taken_down_and_up(running) -> None:
 
 @pytest.fixture(scope="module")
 def locked(tmp_path_factory: pytest.TempPathFactory):
-    with stack(tmp_path_factory.mktemp("locked") / "home", WASP_AUTH=AUTH) as found:
-        yield found
+    with stack(tmp_path_factory.mktemp("locked") / "home", WASP_AUTH=AUTH) as result:
+        yield result
 
 
 def status(address: str, auth: str = "") -> int:
@@ -224,7 +226,7 @@ def addresses(locked: RunningStack) -> tuple[str, str]:
     return f"{locked.api}/version", f"{locked.mlflow}/api/2.0/mlflow/experiments/get?experiment_id=0"
 
 
-def test_both_servers_ask_for_the_password(locked) -> None:
+def test_both_servers_request_the_password(locked) -> None:
     for address in addresses(locked):
         assert status(address) == 401
         assert status(address, "keeper:another password") == 401

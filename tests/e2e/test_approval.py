@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from flows.runtime.state_folder import who
+from flows.runtime.state_folder import current_user
 from tests.support.models.tiny import save_roberta
 from tests.support.paths import ROOT
 from tests.support.runs.pipeline import Pipeline, last_json, values
-from tests.support.runs.served_flow import Refused, Served, ask, served
+from tests.support.runs.served_flow import Refused, Served, call_api, served
 from tests.support.waits import WAIT_SECONDS, wait_until
 
 SHORT = {"method": {"iterations": 2, "samples": 24}, "test": None, "execution": {"approval": True}}
@@ -48,7 +48,7 @@ def test_a_refused_plan_spends_nothing_and_says_who_refused(pipeline: Pipeline, 
     out, _ = process.communicate(timeout=WAIT_SECONDS)
     assert process.returncode == 5
     assert last_json(out)["message"].startswith("Alice refused this plan: too dear. Nothing was spent")
-    state = ask(pipeline.api, f"/flow_runs/{run['id']}")["state"]
+    state = call_api(pipeline.api, f"/flow_runs/{run['id']}")["state"]
     assert state["type"] == "FAILED"
     assert "Alice refused this plan: too dear" in state["message"]
     assert nothing_spent(pipeline)
@@ -56,7 +56,7 @@ def test_a_refused_plan_spends_nothing_and_says_who_refused(pipeline: Pipeline, 
 
 
 @pytest.mark.slow
-def test_an_approved_plan_is_carried_out_recorded_and_not_asked_for_again(pipeline: Pipeline) -> None:
+def test_an_approved_plan_is_executed_recorded_and_not_requested_again(pipeline: Pipeline) -> None:
     config = pipeline.config(**SHORT)
     process, run = started(pipeline, "run", "wasp", "--config", str(config), "--json")
     assert nothing_spent(pipeline)
@@ -64,8 +64,8 @@ def test_an_approved_plan_is_carried_out_recorded_and_not_asked_for_again(pipeli
     out, errors = process.communicate(timeout=WAIT_SECONDS)
     assert process.returncode == 0, errors[-3000:]
     summary = last_json(out)
-    kept = json.loads((Path(summary["folder"]) / "manifest.json").read_text())["approval"]
-    assert (kept["by"], kept["reason"], kept["where"]) == ("Bob", "agreed on Monday", "in Prefect")
+    stored = json.loads((Path(summary["folder"]) / "manifest.json").read_text())["approval"]
+    assert (stored["by"], stored["reason"], stored["where"]) == ("Bob", "agreed on Monday", "in Prefect")
     assert "approved by Bob on" in Path(summary["report"]).read_text(encoding="utf-8")
     signers = {entry["who"].partition(", ")[2] for entry in pipeline.entries() if entry["kind"] == "reserve"}
     assert signers == {"approved by Bob"}
@@ -99,7 +99,7 @@ def at_terminal(pipeline: Pipeline, config: Path, typed: str) -> tuple[int, str]
     ("typed", "status", "words"),
     [("\n", 5, "refused this plan"), pytest.param("y\n", 0, "artifacts", marks=pytest.mark.slow)],
 )
-def test_on_a_terminal_the_question_is_asked_there(pipeline: Pipeline, typed: str, status: int, words: str) -> None:
+def test_on_a_terminal_the_question_appears_there(pipeline: Pipeline, typed: str, status: int, words: str) -> None:
     done, seen = at_terminal(pipeline, pipeline.config(**SHORT), typed)
     assert done == status, seen[-3000:]
     assert "Open the private rows of 'desk'?" in seen
@@ -115,13 +115,13 @@ def deployed(api: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ser
 
 
 @pytest.mark.slow
-def test_a_retry_of_an_approved_run_does_not_ask_again(deployed: Served, tmp_path: Path) -> None:
+def test_a_retry_of_an_approved_run_does_not_request_again(deployed: Served, tmp_path: Path) -> None:
     model = save_roberta(tmp_path / "weights")
     (model / "model.safetensors").write_bytes(b"no weights")  # found where the student is trained
     config = values(**SHORT, student={"kind": "finetune", "model": str(model)})
     run = deployed.run(config)
     deployed.until(run, "PAUSED")
-    with_form(deployed.api, ask(deployed.api, f"/flow_runs/{run}"))
+    with_form(deployed.api, call_api(deployed.api, f"/flow_runs/{run}"))
     assert resume(deployed.api, run, approved=True, by="Carol") == "ACCEPT"
     first = deployed.end(run)
     assert first["type"] == "FAILED"
@@ -157,7 +157,7 @@ def exports(pipeline: Pipeline) -> list[dict[str, Any]]:
     ("answer", "message"),
     [
         ({"approved": False, "by": "Olga", "reason": "too early"}, "Olga refused this export: too early. Nothing was"),
-        ({"approved": True, "by": f" {who().upper()} "}, "cannot approve it. A second person must approve"),
+        ({"approved": True, "by": f" {current_user().upper()} "}, "cannot approve it. A second person must approve"),
     ],
     ids=["refused", "by whoever asks"],
 )
@@ -167,14 +167,14 @@ def test_an_export_that_nobody_else_approves_leaves_nothing(
     pipeline, run_id = finished
     process, run = asked(finished, tmp_path / "out")
     form = with_form(pipeline.api, run)
-    for word in (run_id, "'desk'", "epsilon", "in 1 release", "licence       other", "not private", who()):
+    for word in (run_id, "'desk'", "epsilon", "in 1 release", "licence       other", "not private", current_user()):
         assert word in form
     assert not (tmp_path / "out").exists()
     assert resume(pipeline.api, run["id"], **answer) == "ACCEPT"
     out, _ = process.communicate(timeout=WAIT_SECONDS)
     assert process.returncode == 5
     assert message in last_json(out)["message"]
-    assert ask(pipeline.api, f"/flow_runs/{run['id']}")["state"]["type"] == "FAILED"
+    assert call_api(pipeline.api, f"/flow_runs/{run['id']}")["state"]["type"] == "FAILED"
     assert list(tmp_path.iterdir()) == []
     assert exports(pipeline) == []
 
@@ -188,16 +188,16 @@ def test_an_approved_export_says_who_agreed_in_manifest_card_book_and_page(finis
     out, errors = process.communicate(timeout=WAIT_SECONDS)
     assert process.returncode == 0, errors[-3000:]
     assert last_json(out)["run_id"] == run_id
-    told = json.loads((tmp_path / "out" / "manifest.json").read_text())
-    agreed = told["approval"]
-    assert (agreed["requested_by"], agreed["by"], agreed["reason"]) == (who(), "Olga", "seen")
+    reported = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    agreed = reported["approval"]
+    assert (agreed["requested_by"], agreed["by"], agreed["reason"]) == (current_user(), "Olga", "seen")
     assert "approved by Olga on" in (tmp_path / "out" / "README.md").read_text()
     assert json.loads(pipeline.entries()[-1]["detail_json"])["approval"] == agreed
-    assert [one["approved"] for one in exports(pipeline)] == ["Olga"]
+    assert [item["approved"] for item in exports(pipeline)] == ["Olga"]
     pipeline.answer("verify-bundle", str(tmp_path / "out"))
 
 
-def test_without_a_server_there_is_nobody_to_ask(finished: Finished, tmp_path: Path) -> None:
+def test_without_a_server_there_is_nobody_to_approve(finished: Finished, tmp_path: Path) -> None:
     alone = Pipeline(finished[0].home)
     done = alone.call("export", finished[1], str(tmp_path / "out"), code=2)
     assert "PREFECT_API_URL: not set" in done.stderr
@@ -207,14 +207,14 @@ def test_without_a_server_there_is_nobody_to_ask(finished: Finished, tmp_path: P
 # --- runs that wait
 def resume(api: str, run: str, **answer: Any) -> str:
     """Fill the form of a paused run and send it; return what the server did with it."""
-    return str(ask(api, f"/flow_runs/{run}/resume", {"run_input": answer})["status"])
+    return str(call_api(api, f"/flow_runs/{run}/resume", {"run_input": answer})["status"])
 
 
 def paused(api: str, after: str) -> dict[str, Any]:
     """Wait for a run that started lately to pause; return it with its form on the server."""
 
     def waiting() -> list[dict[str, Any]]:
-        runs = ask(api, "/flow_runs/filter", {"sort": "START_TIME_DESC", "limit": 5})
+        runs = call_api(api, "/flow_runs/filter", {"sort": "START_TIME_DESC", "limit": 5})
         return [run for run in runs if run["state_type"] == "PAUSED" and run["expected_start_time"] > after]
 
     run = wait_until(waiting, every=0.3)[0]
@@ -228,7 +228,7 @@ def with_form(api: str, run: dict[str, Any]) -> str:
 
     def form() -> str:
         try:
-            return str(ask(api, f"/flow_runs/{run['id']}/input/{keys['description']}"))
+            return str(call_api(api, f"/flow_runs/{run['id']}/input/{keys['description']}"))
         except Refused:
             return ""
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.runs.pipeline import Pipeline
-from tests.support.runs.served_flow import ask
+from tests.support.runs.served_flow import call_api
 
 ENOUGH = {"samples": 144}
 """Enough texts of each class for a vote where one of two models writes none."""
@@ -34,7 +34,7 @@ m.NgramModel.complete = complete
 
 def step_states(api: str, run: str) -> dict[str, tuple[str, str]]:
     """Return the states of the steps that write texts in a flow run, by model."""
-    tasks = ask(api, "/task_runs/filter", {"flow_runs": {"id": {"any_": [run]}}})
+    tasks = call_api(api, "/task_runs/filter", {"flow_runs": {"id": {"any_": [run]}}})
     return {
         task["name"].split()[1]: (task["state_type"], task["state_name"])
         for task in tasks
@@ -52,15 +52,17 @@ def test_the_rest_writes_all_texts_and_the_run_says_who_was_down(pipeline: Pipel
     assert step_states(api, first) == {"novelist": ("FAILED", "Model down"), "clerk": ("COMPLETED", "Completed")}
     summary = pipeline.run(method=ENOUGH, **CONTINUE)
     assert summary["state"] == "done"
-    last = ask(api, f"/flow_runs/{summary['prefect_run_id']}")
+    last = call_api(api, f"/flow_runs/{summary['prefect_run_id']}")
     assert (last["state_type"], last["state_name"]) == ("COMPLETED", "Degraded")
     assert summary["degraded"] is True
     assert summary["n_synthetic"] == 144, "the others made up for it"
-    assert any("novelist was down in iteration 0: novelist: the key is not valid" in one for one in summary["problems"])
+    assert any(
+        "novelist was down in iteration 0: novelist: the key is not valid" in entry for entry in summary["problems"]
+    )
     rows = pipeline.synthetic(summary["run_id"])
     assert set(rows["plm"]) == {"clerk"}
     assert "novelist was down" in Path(summary["report"]).read_text(encoding="utf-8")
-    assert [one["new"]["novelist"] for one in summary["iterations"][:1]] == [0]
+    assert [entry["new"]["novelist"] for entry in summary["iterations"][:1]] == [0]
 
 
 def test_a_model_that_is_back_writes_again_where_no_vote_has_been_cast(pipeline: Pipeline, tmp_path: Path) -> None:

@@ -59,10 +59,10 @@ class Scene:
     def start(self, party: str) -> None:
         """Type `wasp party` on the machine of a party."""
         folder, command = self.folder / "parties" / party, ["flows.cli.main", "party", "--config", "party.yaml"]
-        kept = {name: value for name, value in self.pipeline.environment.items() if name != "WASP_HOME"}
+        remaining = {name: value for name, value in self.pipeline.environment.items() if name != "WASP_HOME"}
         with (folder / "party.log").open("ab") as log:
             self.processes[party] = subprocess.Popen(
-                [sys.executable, "-m", *command], cwd=folder, env=kept, stdout=log, stderr=log
+                [sys.executable, "-m", *command], cwd=folder, env=remaining, stdout=log, stderr=log
             )
 
     def kill(self, party: str) -> None:
@@ -157,8 +157,8 @@ def test_a_run_from_start_to_end_charges_each_ledger_and_shows_no_row(scene: Sce
         ledger = open_ledger(home)
         (dataset,) = ledger.datasets()
         assert 3.9 < ledger.status(dataset).spent <= 4.0
-    for place in ("home", "parties/exchange"):
-        assert found_outside(scene.folder / place, PLANTED) == []
+    for location in ("home", "parties/exchange"):
+        assert found_outside(scene.folder / location, PLANTED) == []
     assert not [word for word in PLANTED if word in scene.logs()]
     assert len(scene.exchange("masked/*")) == 3
 

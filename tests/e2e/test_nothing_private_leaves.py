@@ -1,4 +1,4 @@
-"""Planted strings: nothing of a private row is found outside the private zone, whatever happens to the run."""
+"""Planted strings: nothing of a private row is found outside the private zone, even if the run fails."""
 
 import json
 import sqlite3
@@ -14,7 +14,7 @@ from tests.support.runs.pipeline import Pipeline, last_json
 
 def assert_found_nowhere(*folders: Path, printed: str) -> None:
     """Fail if anything of a planted row is in a folder outside the private zone, or was printed."""
-    assert [found for folder in folders for found in found_outside(folder, PLANTED)] == []
+    assert [result for folder in folders for result in found_outside(folder, PLANTED)] == []
     assert [word for word in PLANTED if word in printed] == []
 
 
@@ -30,7 +30,7 @@ def test_the_search_finds_what_is_planted(tmp_path: Path) -> None:
     planted_rows(tmp_path / "rows.parquet")
     (tmp_path / "private").mkdir()
     planted_rows(tmp_path / "private" / "rows.parquet")
-    assert {found.split(" in ")[0] for found in found_outside(tmp_path, PLANTED)} == set(PLANTED)
+    assert {result.split(" in ")[0] for result in found_outside(tmp_path, PLANTED)} == set(PLANTED)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_an_odd_row_changes_no_outcome_and_is_found_nowhere(
     assert_found_nowhere(pipeline.home, prefect, printed=done.stdout + done.stderr)
 
 
-def test_an_error_inside_the_private_zone_keeps_its_words(
+def test_an_error_inside_the_private_zone_keeps_its_message(
     own_server: tuple[str, Path], owner: Path, tmp_path: Path
 ) -> None:
     """An embedder that chokes on a private text quotes it in its error; the quote stays in the zone."""
@@ -99,9 +99,9 @@ def test_an_error_inside_the_private_zone_keeps_its_words(
         "run", "wasp", "--config", str(pipeline.config(private={"path": str(owner / "rows.parquet")})), code=2
     )
     assert "PRIVATE-STEP" in done.stderr
-    told = [file.read_text() for file in (pipeline.home / "private" / "problems").glob("failure-*")]
-    assert told
-    assert PLANTED[0] in told[0]
+    message = [file.read_text() for file in (pipeline.home / "private" / "problems").glob("failure-*")]
+    assert message
+    assert PLANTED[0] in message[0]
     assert_found_nowhere(pipeline.home, prefect, printed=done.stdout + done.stderr)
 
 

@@ -16,7 +16,7 @@ import pytest
 from connectors.security.record_hashes import open_secret
 from tests.support.paths import ROOT
 from tests.support.runs.pipeline import SMALL, Pipeline, last_json
-from tests.support.runs.served_flow import ask
+from tests.support.runs.served_flow import call_api
 from tests.support.servers.ports import free_port
 from tests.support.servers.postgres import execute, postgres_server
 from tests.support.servers.s3 import S3Server, s3_server
@@ -59,8 +59,8 @@ def machines(api: str, homes: Sequence[Path], **variables: str) -> list[Pipeline
 def result(pipeline: Pipeline, **changes: Any) -> tuple[dict[str, Any], dict[str, bytes], bytes]:
     """Run, and return what must be the same: the numbers, the releases, the synthetic texts."""
     summary = pipeline.run(**changes)
-    place = pipeline.home / "runs" / summary["run_id"] / "synthetic.parquet"
-    return {name: summary[name] for name in SAME}, pipeline.releases(summary["run_id"]), place.read_bytes()
+    location = pipeline.home / "runs" / summary["run_id"] / "synthetic.parquet"
+    return {name: summary[name] for name in SAME}, pipeline.releases(summary["run_id"]), location.read_bytes()
 
 
 def test_a_run_on_a_cluster_has_the_result_of_threads_that_read_its_noise_back(api: str, tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_each_model_writes_on_the_worker_of_its_own_pool(own_server: tuple[str, 
         for worker in workers:
             worker.terminate()
             worker.wait(timeout=60)
-    runs = ask(api, "/flow_runs/filter", {"flows": {"name": {"any_": ["write-texts"]}}})
+    runs = call_api(api, "/flow_runs/filter", {"flows": {"name": {"any_": ["write-texts"]}}})
     written = sorted((run["name"], run["work_pool_name"], run["state"]["name"]) for run in runs)
     assert written == [(f"write {name} t={t}", name, "Completed") for name in ("clerk", "novelist") for t in (0, 1)]
     alone = pipeline.with_same_ledger(tmp_path / "alone")
@@ -169,7 +169,7 @@ def test_a_run_that_dies_on_one_machine_goes_on_on_another(
     assert first.answer("export", run_id, str(tmp_path / "out"))["run_id"] == run_id
     assert Path(first.answer("report", run_id)["report"]).read_text().startswith("<!DOCTYPE")
 
-    # the same without a store: only the noise is carried over
+    # the same without a store: only the noise is the same
     alone.extra = {"WASP_LEDGER_URL": database}
     expected = result(alone)
     assert {name: summary[name] for name in SAME} == expected[0]

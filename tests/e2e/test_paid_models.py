@@ -1,4 +1,4 @@
-"""Paid models in a whole run: a local server that speaks the vendors' formats stands in for them."""
+"""Paid models in a whole run: a local server that speaks the vendors' formats replaces them."""
 
 import itertools
 import json
@@ -121,7 +121,7 @@ def test_a_key_may_lie_in_a_secret_block_of_prefect(pipeline: Pipeline) -> None:
     assert "no Secret block 'no-such-block'" in refused.stderr
 
 
-def test_preview_and_doctor_ask_a_model_and_tell_what_it_cost(pipeline: Pipeline) -> None:
+def test_preview_and_doctor_call_a_model_and_show_what_it_cost(pipeline: Pipeline) -> None:
     with VendorServer() as server:
         config = str(pipeline.config(plms=[server.plm(**PAID)], **SHORT))
         shown = pipeline.answer("preview", "--config", config, "--rows", "2")
@@ -131,7 +131,7 @@ def test_preview_and_doctor_ask_a_model_and_tell_what_it_cost(pipeline: Pipeline
         assert plan["measured"] == ["gpt"]
         assert plan["tokens_out"] == 24 * 7
         assert plan["minutes_of_writing"] >= 0
-        found = last_json(pipeline.call("doctor", "--config", config, "--json").stdout)
-        told = {check["what"]: check for check in found["checks"]}
-        assert told["PLM gpt"]["ok"], told["PLM gpt"]
+        result = last_json(pipeline.call("doctor", "--config", config, "--json").stdout)
+        message = {check["what"]: check for check in result["checks"]}
+        assert message["PLM gpt"]["ok"], message["PLM gpt"]
         assert server.count == 12, "the previewed answer was kept"

@@ -35,26 +35,26 @@ def check_usable(pipeline: Pipeline, run_id: str, folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_cleaned_run_stands_until_it_is_made_again_on_purpose(pipeline: Pipeline, tmp_path: Path) -> None:
+def test_a_cleaned_run_stays_finished_until_it_is_made_again_on_purpose(pipeline: Pipeline, tmp_path: Path) -> None:
     run_id = pipeline.run()["run_id"]
     releases, book, before = pipeline.releases(run_id), lines_of_the_book(pipeline), content(pipeline.home)
 
-    told = pipeline.answer("clean", *EVERYTHING)
+    message = pipeline.answer("clean", *EVERYTHING)
     assert content(pipeline.home) == before, "without --yes nothing changes"
-    assert told["applied"] is False
-    assert {one["kind"] for one in told["going"]} == {
+    assert message["applied"] is False
+    assert {item["kind"] for item in message["going"]} == {
         "texts by model",
         "embeddings",
         "private caches",
         "completions",
     }
-    assert all(one["why"] for one in told["going"])
-    assert {one["bytes"] for one in told["going"] if one["kind"] == "private caches"} == {None}
+    assert all(item["why"] for item in message["going"])
+    assert {item["bytes"] for item in message["going"] if item["kind"] == "private caches"} == {None}
 
     gone = pipeline.answer("clean", *EVERYTHING, "--yes")
-    assert gone["bytes"] == told["bytes"] > 0
+    assert gone["bytes"] == message["bytes"] > 0
     after = content(pipeline.home)
-    paths = {one["path"] for one in gone["going"]} - {"completions"}
+    paths = {item["path"] for item in gone["going"]} - {"completions"}
     assert paths & after.keys() == set()
     assert pipeline.releases(run_id) == releases
     assert lines_of_the_book(pipeline) == book
@@ -77,7 +77,7 @@ def test_a_cleaned_run_stands_until_it_is_made_again_on_purpose(pipeline: Pipeli
 
 
 @pytest.mark.slow
-def test_an_unfinished_run_that_lost_its_texts_stops_before_anything_is_asked_or_spent(
+def test_an_unfinished_run_that_lost_its_texts_stops_before_anything_is_requested_or_spent(
     pipeline: Pipeline, tmp_path: Path
 ) -> None:
     pipeline.extra = {"VENDOR_KEY": "sk-none"}
@@ -88,9 +88,9 @@ def test_an_unfinished_run_that_lost_its_texts_stops_before_anything_is_asked_or
         process.kill()
         process.communicate()
         run_id = next((pipeline.home / "runs").iterdir()).name
-        kept = pipeline.answer("clean", *EVERYTHING, "--yes")
-        assert any(f"run {run_id} is not finished" in one for one in kept["staying"])
-        assert {one["kind"] for one in kept["going"]} <= {"embeddings", "private caches"}
+        stored = pipeline.answer("clean", *EVERYTHING, "--yes")
+        assert any(f"run {run_id} is not finished" in item for item in stored["staying"])
+        assert {item["kind"] for item in stored["going"]} <= {"embeddings", "private caches"}
 
         pipeline.answer("clean", *EVERYTHING, "--runs-older-than", "0m", "--yes")
         asked, book = server.count, lines_of_the_book(pipeline)

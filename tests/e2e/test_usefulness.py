@@ -7,7 +7,7 @@ import pandas as pd
 
 from tests.support.paths import DESK
 from tests.support.runs.pipeline import Pipeline
-from tests.support.runs.served_flow import artifacts, ask
+from tests.support.runs.served_flow import artifacts, call_api
 
 WARNING = "is not above chance"
 
@@ -47,7 +47,7 @@ def test_a_run_whose_texts_teach_nothing_warns_in_every_place(pipeline: Pipeline
     assert "same models without private data <small>" in page
     assert "wasp export" not in page
 
-    state = ask(api, f"/flow_runs/{summary['prefect_run_id']}")["state"]
+    state = call_api(api, f"/flow_runs/{summary['prefect_run_id']}")["state"]
     assert (state["type"], state["name"]) == ("COMPLETED", "Completed")
     assert useful["line"] in state["message"]
     assert WARNING in state["message"]

@@ -20,7 +20,7 @@ FEW = ("wasp auto", "dp_kps")
 
 
 def without_classes(pipeline: Pipeline, **changes: Any) -> dict[str, Any]:
-    """Return the groups of a configuration without classes; its task asks for lines of a support desk."""
+    """Return the groups of a configuration without classes; its task requests lines of a support desk."""
     task = pipeline.home.parent / "lines.yaml"
     task.write_text(yaml.safe_dump({"name": "lines", "item": "line of a support desk"}))
     private, test = (SMALL[name] | NO_LABEL for name in ("private", "test"))

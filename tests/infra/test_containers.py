@@ -28,7 +28,7 @@ def test_no_service_starts_with_an_empty_password(name):
 
 
 def test_what_is_published_is_bound_to_loopback_unless_a_person_says_otherwise():
-    published = {name: one["ports"] for name, one in services().items() if "ports" in one}
+    published = {name: entry["ports"] for name, entry in services().items() if "ports" in entry}
     assert published == {"prefect-server": ["127.0.0.1:4200:4200"], "mlflow": ["127.0.0.1:5000:5000"]}
     other = services(WASP_BIND="192.0.2.7", PREFECT_PORT="4300", MLFLOW_PORT="5300")
     assert other["prefect-server"]["ports"] == ["192.0.2.7:4300:4200"]
@@ -37,7 +37,7 @@ def test_what_is_published_is_bound_to_loopback_unless_a_person_says_otherwise()
 
 
 def test_only_the_worker_sees_private_rows_and_cannot_change_them():
-    mounts = {name: one.get("volumes", []) for name, one in services(WASP_DATA="/srv/rows").items()}
+    mounts = {name: entry.get("volumes", []) for name, entry in services(WASP_DATA="/srv/rows").items()}
     private = {"type": "bind", "source": "/srv/rows", "target": "/data", "read_only": True}
     assert private in mounts.pop("worker")
     assert "rows" not in json.dumps(mounts)
@@ -45,10 +45,10 @@ def test_only_the_worker_sees_private_rows_and_cannot_change_them():
 
 
 def test_keys_of_paid_models_and_the_ledger_reach_the_worker_alone():
-    found = services()
-    assert [name for name, one in found.items() if "env_file" in one] == ["worker"]
-    assert [name for name, one in found.items() if "WASP_LEDGER_URL" in one["environment"]] == ["worker"]
-    assert [name for name, one in found.items() if "pg3" in json.dumps(one)] == ["postgres", "worker"]
+    result = services()
+    assert [name for name, entry in result.items() if "env_file" in entry] == ["worker"]
+    assert [name for name, entry in result.items() if "WASP_LEDGER_URL" in entry["environment"]] == ["worker"]
+    assert [name for name, entry in result.items() if "pg3" in json.dumps(entry)] == ["postgres", "worker"]
 
 
 def test_the_database_is_reached_by_no_other_network():
@@ -120,13 +120,13 @@ NEEDED = (
 )
 
 
-@pytest.mark.parametrize("place", [*KEPT_OUT, *NEEDED])
-def test_what_the_image_needs_enters_it_and_state_data_and_secrets_never(place):
-    assert enters(place) == (place in NEEDED)
-    assert place not in NEEDED or (ROOT / place).exists()
+@pytest.mark.parametrize("location", [*KEPT_OUT, *NEEDED])
+def test_what_the_image_needs_enters_it_and_state_data_and_secrets_never(location):
+    assert enters(location) == (location in NEEDED)
+    assert location not in NEEDED or (ROOT / location).exists()
 
 
-def enters(place: str) -> bool:
+def enters(location: str) -> bool:
     """Say whether Docker would send this file: the last rule that fits decides."""
     sent = True
     for line in (INFRA / "Dockerfile.dockerignore").read_text().splitlines():
@@ -134,7 +134,7 @@ def enters(place: str) -> bool:
         if not rule or rule.startswith("#"):
             continue
         keep, pattern = rule.startswith("!"), rule.lstrip("!")
-        parts = place.split("/")
+        parts = location.split("/")
         heads = ["/".join(parts[: end + 1]) for end in range(len(parts))]
         fits = any(
             fnmatch.fnmatch(f"/{head}" if pattern.startswith("**/") else head, pattern.replace("**", "*"))
@@ -175,12 +175,12 @@ def shown(done):
     return json.loads(done.stdout)
 
 
-def test_prefects_client_gets_the_access_data_of_both_servers_and_its_server_asks_for_them(start):
-    found = shown(start("prefect", "worker", "start", **AUTH))["environment"]
-    assert found["PREFECT_API_AUTH_STRING"] == "nurse:colon:in-password"
-    assert found["MLFLOW_TRACKING_USERNAME"] == "nurse"
-    assert found["MLFLOW_TRACKING_PASSWORD"] == "colon:in-password"
-    assert "PREFECT_SERVER_API_AUTH_STRING" not in found
+def test_prefects_client_gets_the_access_data_of_both_servers_and_its_server_requests_them(start):
+    result = shown(start("prefect", "worker", "start", **AUTH))["environment"]
+    assert result["PREFECT_API_AUTH_STRING"] == "nurse:colon:in-password"
+    assert result["MLFLOW_TRACKING_USERNAME"] == "nurse"
+    assert result["MLFLOW_TRACKING_PASSWORD"] == "colon:in-password"
+    assert "PREFECT_SERVER_API_AUTH_STRING" not in result
     server = shown(start("prefect", "server", "start", **AUTH))
     assert server["environment"]["PREFECT_SERVER_API_AUTH_STRING"] == "nurse:colon:in-password"
     assert server["arguments"] == ["server", "start"]
@@ -195,26 +195,26 @@ def test_the_key_of_the_ledger_comes_from_a_secret_and_never_replaces_one(start,
     assert key.parent.stat().st_mode & 0o777 == (tmp_path / "home").stat().st_mode & 0o777 == 0o700
 
 
-def test_the_mlflow_server_asks_for_the_password_of_this_start(start):
+def test_the_mlflow_server_requests_the_password_of_this_start(start):
     first, second = (shown(start("mlflow", "server", "--port", "5000", **AUTH)) for _ in range(2))
     assert first["arguments"] == ["server", "--port", "5000", "--app-name", "basic-auth"]
     assert first["environment"]["MLFLOW_AUTH_ADMIN_USERNAME"] == "nurse"
     assert first["environment"]["MLFLOW_AUTH_ADMIN_PASSWORD"] == "colon:in-password"
-    secrets = {found["environment"]["MLFLOW_FLASK_SERVER_SECRET_KEY"] for found in (first, second)}
+    secrets = {result["environment"]["MLFLOW_FLASK_SERVER_SECRET_KEY"] for result in (first, second)}
     assert [len(secret) for secret in secrets] == [64, 64]
-    places = {found["environment"]["MLFLOW_AUTH_CONFIG_PATH"] for found in (first, second)}
+    places = {result["environment"]["MLFLOW_AUTH_CONFIG_PATH"] for result in (first, second)}
     assert len(places) == 2
-    for place in places:
-        assert f"database_uri = sqlite:///{place.removesuffix('.ini')}.db" in Path(place).read_text()
+    for location in places:
+        assert f"database_uri = sqlite:///{location.removesuffix('.ini')}.db" in Path(location).read_text()
 
 
-def test_without_the_variable_nobody_is_asked_and_empty_ones_count_as_unset(start):
+def test_without_the_variable_nobody_is_prompted_and_empty_ones_count_as_unset(start):
     empty = {"PREFECT_SERVER_ENCRYPTION_KEY": "", "MLFLOW_SERVER_CORS_ALLOWED_ORIGINS": ""}
     for arguments in (("prefect", "server", "start"), ("mlflow", "server")):
-        found = shown(start(*arguments, WASP_AUTH="", WASP_BIND="127.0.0.1", **empty))
-        assert found["arguments"] == list(arguments[1:])
-        assert not [name for name in found["environment"] if name.endswith(("AUTH_STRING", "PASSWORD", "USERNAME"))]
-        assert not empty.keys() & found["environment"].keys()
+        result = shown(start(*arguments, WASP_AUTH="", WASP_BIND="127.0.0.1", **empty))
+        assert result["arguments"] == list(arguments[1:])
+        assert not [name for name in result["environment"] if name.endswith(("AUTH_STRING", "PASSWORD", "USERNAME"))]
+        assert not empty.keys() & result["environment"].keys()
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def values(chart: str) -> dict[str, Any]:
 
 
 def manifests(*names: str) -> list[dict[str, Any]]:
-    return [one for name in names for one in yaml.safe_load_all((HELM / f"{name}.yaml").read_text())]
+    return [item for name in names for item in yaml.safe_load_all((HELM / f"{name}.yaml").read_text())]
 
 
 def accepted(manifest: dict[str, Any]) -> None:
@@ -49,7 +49,7 @@ def accepted(manifest: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "manifest", manifests(*MANIFESTS), ids=lambda one: f"{one['kind']}-{one['metadata'].get('name')}"
+    "manifest", manifests(*MANIFESTS), ids=lambda item: f"{item['kind']}-{item['metadata'].get('name')}"
 )
 def test_kubernetes_accepts_the_manifests(manifest):
     accepted(manifest)
@@ -65,10 +65,10 @@ def secrets(tmp_path_factory) -> dict[str, dict[str, str]]:
     settings = SECRETS | {"WASP_AUTH": "nurse:it's a: #secret \\ word"}
     (folder / ".env").write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
     done = subprocess.run(["sh", str(folder / "helm" / "secrets.sh")], capture_output=True, text=True, check=True)
-    found = list(yaml.safe_load_all(done.stdout))
-    for one in found:
-        accepted(one)
-    return {one["metadata"]["name"]: one["stringData"] for one in found}
+    result = list(yaml.safe_load_all(done.stdout))
+    for item in result:
+        accepted(item)
+    return {item["metadata"]["name"]: item["stringData"] for item in result}
 
 
 def test_secrets_are_made_of_the_env_file_whatever_characters_they_have(secrets):
@@ -81,10 +81,10 @@ def test_secrets_are_made_of_the_env_file_whatever_characters_they_have(secrets)
 
 def test_every_secret_that_is_named_is_made_with_that_key(secrets):
     everything = [*(values(chart) for chart in CHARTS), *manifests(*MANIFESTS), *map(template, POOLS)]
-    named = {pair for one in everything for pair in key_references(one)}
+    named = {pair for item in everything for pair in key_references(item)}
     assert len(named) >= 6
     assert [pair for pair in named if pair[1] not in secrets.get(pair[0], {})] == []
-    whole = {name for one in everything for name in re.findall(r"'secretRef': {'name': '([\w-]+)'}", str(one))}
+    whole = {name for item in everything for name in re.findall(r"'secretRef': {'name': '([\w-]+)'}", str(item))}
     assert whole == {"wasp-worker", "wasp-postgres"} <= set(secrets)
     charts = [
         values("prefect-server")["server"]["basicAuth"],
@@ -98,8 +98,8 @@ def test_every_secret_that_is_named_is_made_with_that_key(secrets):
 def key_references(value: Any) -> list[tuple[str, str]]:
     if isinstance(value, dict):
         mine = [(value["name"], value["key"])] if set(value) == {"name", "key"} else []
-        return mine + [pair for one in value.values() for pair in key_references(one)]
-    return [pair for one in value for pair in key_references(one)] if isinstance(value, list) else []
+        return mine + [pair for item in value.values() for pair in key_references(item)]
+    return [pair for item in value for pair in key_references(item)] if isinstance(value, list) else []
 
 
 def test_no_file_holds_a_password():
@@ -114,8 +114,8 @@ def template(kind: str) -> dict[str, Any]:
 
 
 def rendered(kind: str, home: Path, **chosen: Any) -> dict[str, Any]:
-    """Return the job that the worker makes of the template, with the variables of the chart; it asks no server."""
-    named = {one["name"]: one["value"] for one in values("prefect-worker")["worker"]["extraEnvVars"]}
+    """Return the job that the worker makes of the template, with the variables of the chart; it calls no server."""
+    named = {item["name"]: item["value"] for item in values("prefect-worker")["worker"]["extraEnvVars"]}
     environment = plain_environment(PREFECT_API_URL=NOWHERE, PREFECT_HOME=str(home), **named)
     command = [sys.executable, "-c", RENDER, str(POOLS[kind]), json.dumps(chosen)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)

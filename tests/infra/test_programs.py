@@ -87,5 +87,5 @@ def test_a_breach_is_reported_with_its_line(source: str, breaches: list[str]) ->
     tree = ast.parse(source)
     texts = [*prose.docstrings("a.py", tree), *prose.comments("a.py", source)]
     rates = [breach.split(" per 10,000")[0].rpartition(" ")[0] for breach in prose.rate_breaches(texts)]
-    found = [*prose.name_breaches("a.py", tree), *prose.opening_breaches(texts), *rates]
-    assert found == [f"a.py:{breach}" for breach in breaches]
+    result = [*prose.name_breaches("a.py", tree), *prose.opening_breaches(texts), *rates]
+    assert result == [f"a.py:{breach}" for breach in breaches]

@@ -36,7 +36,7 @@ class _Over(Exception):
 class LimitedServer:
     """A plan for `VendorServer` that admits so many calls per second, up to a second's calls at once.
 
-    `retry_after`: it asks refused callers to wait a second. `seen`: the second of each call, and if it was admitted.
+    `retry_after`: it makes refused callers wait a second. `seen`: the second of each call, and if it was admitted.
     """
 
     retry_after: bool

@@ -33,9 +33,9 @@ def compose(variables: dict[str, str] | None = None) -> dict[str, Any]:
 
 def filled(value: Any, variables: dict[str, str]) -> Any:
     if isinstance(value, dict):
-        return {key: filled(one, variables) for key, one in value.items()}
+        return {key: filled(entry, variables) for key, entry in value.items()}
     if isinstance(value, list):
-        return [filled(one, variables) for one in value]
+        return [filled(entry, variables) for entry in value]
     if not isinstance(value, str):
         return value
     while _VARIABLE.search(value):  # from the inside out: a default may hold a variable
@@ -58,5 +58,5 @@ def beside_python(name: str) -> str:
 
 
 def plain_environment(**more: str) -> dict[str, str]:
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("WASP_", "MLFLOW_", "PREFECT_"))}
-    return kept | {"PATH": f"{Path(sys.executable).parent}:{kept['PATH']}", "WASP_CODE": str(ROOT)} | more
+    stored = {key: value for key, value in os.environ.items() if not key.startswith(("WASP_", "MLFLOW_", "PREFECT_"))}
+    return stored | {"PATH": f"{Path(sys.executable).parent}:{stored['PATH']}", "WASP_CODE": str(ROOT)} | more

@@ -1,4 +1,4 @@
-"""What the ledger's tests share: two independent accountants, charges, and books reached from other processes."""
+"""Shared parts of the ledger's tests: two independent accountants, charges, and books reached from other processes."""
 
 import math
 import signal
@@ -20,7 +20,7 @@ DELTA = 1e-5
 
 
 def zcdp(events: Sequence[Mapping[str, Any]], delta: float) -> float:
-    """The gate's arithmetic in these tests: zCDP with the textbook conversion."""
+    """The cap check's arithmetic in these tests: zCDP with the textbook conversion."""
     rho = sum(event.get("count", 1) * event["sensitivity"] ** 2 / (2 * event["sigma"] ** 2) for event in events)
     return rho + 2 * math.sqrt(rho * math.log(1 / delta))
 

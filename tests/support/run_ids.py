@@ -61,17 +61,17 @@ def configurations(checkout: Path) -> dict[str, dict[str, Any]]:
         from flows.config.extends import flow_and_file
     except ImportError:  # in earlier versions
         from flows.config.named import flow_and_file
-    found = {}
+    result = {}
     for name in shipped(checkout / "deployments/configs"):
         try:
             flow, file = flow_and_file(name, None, flow_names())
             if flow not in method_names():
                 continue
             config = load_config(find_flow(flow).config, file)
-            found[name] = {"flow": flow, "config": config.model_dump(mode="json"), "id": id_of(config)}
+            result[name] = {"flow": flow, "config": config.model_dump(mode="json"), "id": id_of(config)}
         except ConfigError:
             continue  # a base, which is no run
-    return found
+    return result
 
 
 if __name__ == "__main__":

@@ -118,11 +118,11 @@ class _Meaning(ast.NodeTransformer):
 
 def present() -> dict[str, dict[str, object]]:
     """Return version and code hash of every step."""
-    found: dict[str, dict[str, object]] = {}
+    result: dict[str, dict[str, object]] = {}
     for step, files in MEANING.items():
         text = "\n".join(meaning(ROOT / name) for name in files)
-        found[step] = {"version": VERSIONS[step], "code": hashlib.sha256(text.encode()).hexdigest()[:16]}
-    return found
+        result[step] = {"version": VERSIONS[step], "code": hashlib.sha256(text.encode()).hexdigest()[:16]}
+    return result
 
 
 if __name__ == "__main__":

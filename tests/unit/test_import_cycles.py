@@ -55,13 +55,13 @@ def read_graph(sources: Mapping[str, str]) -> Graph:
 
 def reachable(graph: Graph, start: str) -> set[str]:
     """Return the modules that a module imports, directly or through others."""
-    found: set[str] = set()
+    result: set[str] = set()
     open_modules = [start]
     while open_modules:
-        for target in graph[open_modules.pop()] - found:
-            found.add(target)
+        for target in graph[open_modules.pop()] - result:
+            result.add(target)
             open_modules.append(target)
-    return found
+    return result
 
 
 def find_cycles(graph: Graph) -> set[tuple[str, ...]]:

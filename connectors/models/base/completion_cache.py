@@ -15,7 +15,7 @@ from connectors.interfaces.prompts import Prompt
 from connectors.interfaces.text_forms import encodable
 from connectors.models.base.claims import Claim, leased
 from connectors.models.base.completion_store import CompletionStore
-from connectors.models.base.cost_limit import Purse
+from connectors.models.base.cost_limit import CostBudget
 
 POLL_SECONDS = 0.05
 """Time between look-ups of completions that others request."""
@@ -31,24 +31,24 @@ class Recording:
     those of another. Threads and processes can call `complete` concurrently: a prompt that one of them requests is
     awaited by the others. `reused` counts cache hits.
 
-    `purse`: the run's money. A model with `complete_claimed` claims each prompt shortly before its call, and reserves
-    and pays each call itself; other models are paid afterwards.
+    `cost_budget`: the run's money. A model with `complete_claimed` claims each prompt shortly before its call,
+    and reserves and pays each call itself; other models are paid afterwards.
     """
 
     def __init__(
-        self, inner: LanguageModel, store: CompletionStore, scope: str = "", purse: Purse | None = None
+        self, inner: LanguageModel, store: CompletionStore, scope: str = "", cost_budget: CostBudget | None = None
     ) -> None:
         self.inner = inner
         self.store = store
         self.scope = scope
-        self.purse = purse
+        self.cost_budget = cost_budget
         self.reused = 0
         self._last_remembered = 0
         self._own: set[str] = set()
         self._lock = threading.RLock()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.inner, self.store, self.scope, self.purse)
+        return type(self), (self.inner, self.store, self.scope, self.cost_budget)
 
     @property
     def name(self) -> str:
@@ -101,7 +101,7 @@ class Recording:
             self._land(call, keys[position], completion)
 
         if complete_claimed := getattr(self.inner, "complete_claimed", None):
-            complete_claimed([call.prompts[key] for key in keys], receive, claim, self.purse)
+            complete_claimed([call.prompts[key] for key in keys], receive, claim, self.cost_budget)
         elif keys := claim(keys):
             self._remember()
             if prepare := getattr(self.inner, "prepare", None):
@@ -119,8 +119,8 @@ class Recording:
         """Store a completion and deliver the final one of its prompt."""
         # A model may return half a surrogate pair.
         completion = replace(completion, text=encodable(completion.text), error=encodable(completion.error))
-        if self.purse is not None and not hasattr(self.inner, "complete_claimed"):
-            self.purse.pay(self.name, key, completion.dollars, completion.estimated)
+        if self.cost_budget is not None and not hasattr(self.inner, "complete_claimed"):
+            self.cost_budget.pay(self.name, key, completion.dollars, completion.estimated)
         with self._lock:
             seconds = call.seconds_since_last()
             final = self.store.put(self.store_key, self.name, call.prompts[key], completion, seconds)

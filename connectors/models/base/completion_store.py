@@ -175,7 +175,7 @@ class CompletionStore:
             seconds = fmean([gap for gap in gaps if gap < PAUSE_SECONDS] or [0.0])
         return Lengths(len(rows), tokens_in or 0.0, tokens_out or 0.0, seconds, characters or 0.0)
 
-    def asked(self, identity: str) -> dict[str, int]:
+    def completion_counts(self, identity: str) -> dict[str, int]:
         """Return the number of completions per prompt key, without failures."""
         with self._open(identity) as database:
             return dict(database.execute("SELECT prompt_key, answers FROM asked ORDER BY prompt_key"))

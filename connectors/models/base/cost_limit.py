@@ -30,7 +30,7 @@ GRACE_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class Reservation:
     """Money reserved for a call in flight.
 
     `until`: time at which a process on another machine has ended or settled it; calls without outcome count as spent.
@@ -42,7 +42,7 @@ class Hold:
     name: str = ""
 
 
-class Purse:
+class CostBudget:
     """The money of a run. `most`: limit in dollars, None for no limit.
 
     `journal`: file of reservations and payments. `before`: known earlier payments of the run, here or on another
@@ -59,8 +59,8 @@ class Purse:
         self._owner = f"{process_name()}.{uuid4().hex[:8]}"
         self._read = self._numbers = 0
         self._paid = self._estimated = 0.0
-        self._holds: dict[str, Hold] = {}
-        self._lost: dict[str, Hold] = {}
+        self._reservations: dict[str, Reservation] = {}
+        self._lost: dict[str, Reservation] = {}
         if journal.exists():
             with self._current():
                 self._sweep()
@@ -88,7 +88,7 @@ class Purse:
     def left(self) -> float:
         """Dollars that can still be reserved; infinite without a limit."""
         with self._lock:
-            return math.inf if self.most is None else self.most - self.spent - _total(self._holds)
+            return math.inf if self.most is None else self.most - self.spent - _total(self._reservations)
 
     def __str__(self) -> str:
         """Return the amount spent and the limit, '' for a run without costs."""
@@ -98,37 +98,42 @@ class Purse:
         return f"${self.spent:.4f}{limit}{of_which_estimated(self.estimated)}"
 
     def pay(
-        self, model: str, prompt_key: str, dollars: float, estimated: bool = False, hold: Hold | None = None
+        self,
+        model: str,
+        prompt_key: str,
+        dollars: float,
+        estimated: bool = False,
+        reservation: Reservation | None = None,
     ) -> None:
-        """Record a price, and the end of its hold; free calls without a hold are not recorded.
+        """Record a price, and the end of its reservation; free calls without one are not recorded.
 
         `estimated`: the server did not report it.
         """
-        name = hold.name if hold else ""
+        name = reservation.name if reservation else ""
         if dollars <= 0 and not name:
             return
         flags = ({"estimated": True} if estimated else {}) | ({"hold": name} if name else {})
         with self._current():
             self._write({"model": model, "prompt": prompt_key, "dollars": dollars, **flags})
 
-    def reserve(self, worst: float, seconds: float) -> Hold | None:
+    def reserve(self, worst: float, seconds: float) -> Reservation | None:
         """Reserve the worst price of one call of at most `seconds`; None: try again when calls have ended.
 
         Raises MoneyError if the limit does not allow it and no call is in flight that could return money.
         """
         if self.most is None or worst <= 0:
-            return Hold(worst)
+            return Reservation(worst)
         with self._current():
             if worst > self.left + ROUNDING:
                 self._sweep()
-                if self._holds:
+                if self._reservations:
                     return None
                 raise MoneyError(self._refusal(worst))
             self._numbers += 1
             until = round(time.time() + seconds + GRACE_SECONDS, 1)
-            hold = Hold(worst, until, f"{self._owner}.{self._numbers}")
-            self._write({"hold": hold.name, "reserved": worst, "until": until})
-            return hold
+            reservation = Reservation(worst, until, f"{self._owner}.{self._numbers}")
+            self._write({"hold": reservation.name, "reserved": worst, "until": until})
+            return reservation
 
     def _refusal(self, worst: float) -> str:
         """Return the message for a call that the limit does not allow."""
@@ -179,10 +184,10 @@ class Purse:
         name = str(entry.get("hold", ""))
         if "reserved" in entry:
             if "continued" not in entry:  # a batch of an earlier version: its price follows, if it was collected
-                self._holds[name] = Hold(float(entry["reserved"]), float(entry["until"]), name)
+                self._reservations[name] = Reservation(float(entry["reserved"]), float(entry["until"]), name)
             return
         dollars = float(entry["dollars"])
-        self._holds.pop(name, None)
+        self._reservations.pop(name, None)
         self._lost.pop(name, None)
         self._paid += dollars
         self._estimated += dollars if entry.get("estimated") else 0.0
@@ -190,11 +195,11 @@ class Purse:
     def _sweep(self) -> None:
         """Find calls that nobody can settle any more; their worst price counts as spent."""
         now, state = time.time(), lru_cache(is_running)
-        for name, hold in list(self._holds.items()):
+        for name, reservation in list(self._reservations.items()):
             running = state(name.rpartition(".")[0])
-            if running is False or (running is None and hold.until < now):
-                self._lost[name] = self._holds.pop(name)
+            if running is False or (running is None and reservation.until < now):
+                self._lost[name] = self._reservations.pop(name)
 
 
-def _total(holds: Mapping[str, Hold]) -> float:
-    return sum(hold.dollars for hold in holds.values())
+def _total(reservations: Mapping[str, Reservation]) -> float:
+    return sum(reservation.dollars for reservation in reservations.values())

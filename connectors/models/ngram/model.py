@@ -32,7 +32,7 @@ TOPIC_TEXTS = 150
 OPENING_RATE = 0.75
 """Share of the texts that open with the words of a label that the corpus does not have."""
 
-SHORTEST = 8
+MIN_WORDS = 8
 """Fewest words after which a text may end without the end of a sentence."""
 
 OPENINGS = (
@@ -162,7 +162,7 @@ def _continue(opening: list[str], enough: int, models: Sequence[tuple[Ngrams, fl
         if word != END:
             drawn.append(word)
             words.append(word)
-        elif len(words) >= SHORTEST:
+        elif len(words) >= MIN_WORDS:
             return words
         else:
             drawn = []

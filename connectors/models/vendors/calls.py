@@ -14,10 +14,10 @@ from connectors.interfaces.models import Completion, Keep, ModelSpec, keep_nothi
 from connectors.interfaces.prompts import Prompt
 from connectors.interfaces.traffic import Traffic
 from connectors.models.base.claims import Claim
-from connectors.models.base.cost_limit import Purse
+from connectors.models.base.cost_limit import CostBudget
 from connectors.models.vendors.dispatch import Dispatch, run_here
+from connectors.models.vendors.endpoint_limiter import EndpointLimiter
 from connectors.models.vendors.errors import Failure
-from connectors.models.vendors.gate import Gate
 from connectors.models.vendors.options import Address, VendorOptions, read_vendor_options
 from connectors.models.vendors.prompt_sizes import PromptSizes
 from connectors.models.vendors.responses import Output, completion_of, limit_of, request_bytes
@@ -41,8 +41,8 @@ class VendorModel(ABC, Generic[Options]):
     `path`: that of requests below the address.
 
     Prompts are sent over all endpoints, in an event loop of a helper thread; each completion is passed on when it
-    arrives. Threads can call `complete` concurrently and share the endpoints' gates. Contains no key: keys are read for
-    each call.
+    arrives. Threads can call `complete` concurrently and share the endpoints' limiters. Contains no key: keys are
+    read for each call.
     """
 
     connector: ClassVar[str]
@@ -59,7 +59,7 @@ class VendorModel(ABC, Generic[Options]):
         self.others_served: list[str] = []
         self.prompt_sizes = PromptSizes()
         self._noticed: set[str] = set()
-        self.gates = [Gate(address, options.concurrency) for address in options.endpoints]
+        self.limiters = [EndpointLimiter(address, options.concurrency) for address in options.endpoints]
 
     @classmethod
     def from_spec(cls, spec: ModelSpec) -> Self:
@@ -120,39 +120,41 @@ class VendorModel(ABC, Generic[Options]):
         self.complete_claimed(prompts, receive, list, None)
         return [completions[position] for position in range(len(prompts))]
 
-    def complete_claimed(self, prompts: Sequence[Prompt], keep: Keep, claim: Claim, purse: Purse | None) -> None:
-        """Request the prompts that `claim` returns, like `complete`, and pay each call from `purse`.
+    def complete_claimed(
+        self, prompts: Sequence[Prompt], keep: Keep, claim: Claim, cost_budget: CostBudget | None
+    ) -> None:
+        """Request the prompts that `claim` returns, like `complete`, and pay each call from `cost_budget`.
 
         Raises MoneyError, after all calls in flight, if its limit allows no further call. If the process must stop, no
         call starts, and the calls in flight are waited for; then raises ProcessEnds, or KeyboardInterrupt in the main
         thread.
         """
         if prompts:
-            run_here(Dispatch(self, prompts, keep, claim, purse).run())
+            run_here(Dispatch(self, prompts, keep, claim, cost_budget).run())
 
     def traffic(self) -> dict[str, Traffic]:
         """Return the calls so far by host."""
         traffic: dict[str, Traffic] = {}
-        for gate in self.gates:
-            host = gate.address.host
-            traffic[host] = traffic.get(host, Traffic()) + replace(gate.traffic, served=self.others_served)
+        for limiter in self.limiters:
+            host = limiter.address.host
+            traffic[host] = traffic.get(host, Traffic()) + replace(limiter.traffic, served=self.others_served)
         return traffic
 
     def in_flight(self) -> tuple[int, int]:
         """Return the calls in flight now, and their present limit."""
-        return sum(gate.in_flight for gate in self.gates), sum(gate.limit for gate in self.gates)
+        return sum(limiter.in_flight for limiter in self.limiters), sum(limiter.limit for limiter in self.limiters)
 
-    def check_answer(self, prompt: Prompt, completion: Completion, gate: Gate) -> None:
+    def check_answer(self, prompt: Prompt, completion: Completion, limiter: EndpointLimiter) -> None:
         """Count the answers of another model and those to a cut prompt; warn once about each kind."""
         if self.is_other(completion.served_model):
-            gate.count("from_others")
+            limiter.count("from_others")
             if completion.served_model not in self.others_served:
                 self.others_served.append(completion.served_model)
-                message = "Model '%s': '%s' was asked for, and '%s' answers. Check `model`."
+                message = "Model '%s': requested '%s', but the server used '%s'. Check `model`."
                 _log.warning(message, self.name, self.model, completion.served_model)
         size = len(f"{self.options.system}{prompt.text}".encode("utf-8", "surrogatepass"))
         if not completion.estimated and self.prompt_sizes.is_short(size, completion.tokens_in):
-            gate.count("short_prompts")
+            limiter.count("short_prompts")
             if self.prompt_sizes.is_first_warning():
                 message = (
                     "Model '%s': the server reports %d tokens for a prompt of %d bytes, so it probably cuts prompts, "

@@ -19,16 +19,17 @@ from connectors.interfaces.models import Completion, Keep, Usage
 from connectors.interfaces.prompts import Prompt
 from connectors.interfaces.text_forms import encodable
 from connectors.models.base.claims import Claim
-from connectors.models.base.cost_limit import Hold, Purse
+from connectors.models.base.cost_limit import CostBudget, Reservation
+from connectors.models.vendors.endpoint_limiter import MAX_DOUBTS, EndpointLimiter, backoff
 from connectors.models.vendors.errors import CallFailed, EndpointRefusal, Failure, Unconnected, explain
-from connectors.models.vendors.gate import MOST_DOUBTS, Gate, backoff
 from connectors.models.vendors.options import Address, VendorOptions
 
 TICK_SECONDS = 0.05
 """Interval of checks for timeouts, a stop, and for slots and money that other threads and processes free."""
 
-MOST_FAILURES = {"refused": 31, "doubted": MOST_DOUBTS, "empty": 2}
-"""Number of failures of a kind after which a request has failed, whatever its tries. A refusal is no try."""
+MAX_FAILURES = {"refused": 31, "doubted": MAX_DOUBTS, "empty": 2}
+"""Number of failures of a kind after which a request has failed, regardless of its retries. A refusal does not
+count as a retry."""
 
 _log = logging.getLogger(__name__)
 
@@ -41,8 +42,8 @@ class Sender(Protocol):
         """Name of the model, for messages and payments."""
 
     @property
-    def gates(self) -> Sequence[Gate]:
-        """The gate of each endpoint."""
+    def limiters(self) -> Sequence[EndpointLimiter]:
+        """The limiter of each endpoint."""
 
     @property
     def options(self) -> VendorOptions:
@@ -67,7 +68,7 @@ class Sender(Protocol):
     def read_failure(self, error: Any) -> Failure:
         """Return status, body and headers of a failed call."""
 
-    def check_answer(self, prompt: Prompt, completion: Completion, gate: Gate) -> None:
+    def check_answer(self, prompt: Prompt, completion: Completion, limiter: EndpointLimiter) -> None:
         """Report a completion that is not as requested."""
 
     def notice_unconnected(self, address: Address, problem: str) -> None:
@@ -101,7 +102,7 @@ class _Request:
     def is_over(self, tries: int) -> bool:
         """Return True if no further call may be made."""
         number = self.failures
-        is_repeated = any(number[kind] >= most for kind, most in MOST_FAILURES.items())
+        is_repeated = any(number[kind] >= most for kind, most in MAX_FAILURES.items())
         return is_repeated or number["failed"] + number["timed_out"] + number["empty"] >= tries
 
 
@@ -109,7 +110,7 @@ class Dispatch:
     """One call of `complete_claimed`.
 
     Prompts are claimed in small parts, which leaves the others to other processes, and only calls in flight reserve
-    money. Without `purse` nothing is paid.
+    money. Without `cost_budget` nothing is paid.
 
     `unclaimed`: positions of prompts that are not claimed; `waiting`: claimed requests by the time from which they may
     be sent; `running`: the time limit of each call in flight, by `clock`.
@@ -118,28 +119,30 @@ class Dispatch:
     they are not late, and a second call would be paid twice.
     """
 
-    def __init__(self, model: Sender, prompts: Sequence[Prompt], keep: Keep, claim: Claim, purse: Purse | None) -> None:
-        self.model, self.prompts, self.keep, self.claim, self.purse = model, prompts, keep, claim, purse
+    def __init__(
+        self, model: Sender, prompts: Sequence[Prompt], keep: Keep, claim: Claim, cost_budget: CostBudget | None
+    ) -> None:
+        self.model, self.prompts, self.keep, self.claim, self.cost_budget = model, prompts, keep, claim, cost_budget
         self.keys = [prompt.key for prompt in prompts]
         self.unclaimed = range(len(prompts))
         self.waiting: list[tuple[float, int, _Request]] = []
         self.running: dict[asyncio.Task[None], float] = {}
-        self.clients: dict[Gate, Any] = {}
+        self.clients: dict[EndpointLimiter, Any] = {}
         self.clock = 0.0
         self.is_stopped = False
 
     async def run(self) -> None:
         """Make calls until every request has an outcome, or raise when no endpoint is left."""
-        gates = self.model.gates
+        limiters = self.model.limiters
         try:
-            for gate in gates:
-                gate.revive()
-                self.clients[gate] = self.model.open_client(gate.address)
+            for limiter in limiters:
+                limiter.revive()
+                self.clients[limiter] = self.model.open_client(limiter.address)
             while self.running or ((self.unclaimed or self.waiting) and not self.must_stop()):
                 while not (pause := self.start_call()):
                     pass
-                losses = [gate.lost for gate in gates if gate.lost]
-                if not self.running and not self.is_stopped and len(losses) == len(gates):
+                losses = [limiter.lost for limiter in limiters if limiter.lost]
+                if not self.running and not self.is_stopped and len(losses) == len(limiters):
                     raise next((loss for loss in losses if isinstance(loss, TemporaryError)), losses[0])
                 await self.end_calls(pause)
                 if cancellation.is_cancelled():
@@ -166,27 +169,27 @@ class Dispatch:
         """Start a call, and return 0; else the seconds until there may be a request, a slot and money for one."""
         if self.must_stop() or (request := self.next_request()) is None:
             return TICK_SECONDS
-        gates, timeout, hold = self.model.gates, self.model.options.timeout, None
-        by_load = sorted(gates, key=lambda gate: gate.in_flight / gate.limit)
-        gate = next((gate for gate in by_load if gate.take(bool(request.failures))), None)
-        if gate is None:
-            return min(TICK_SECONDS, max(0.001, min(gate.wait() for gate in gates)))
+        limiters, timeout, reservation = self.model.limiters, self.model.options.timeout, None
+        by_load = sorted(limiters, key=lambda limiter: limiter.in_flight / limiter.limit)
+        limiter = next((limiter for limiter in by_load if limiter.take(bool(request.failures))), None)
+        if limiter is None:
+            return min(TICK_SECONDS, max(0.001, min(limiter.wait() for limiter in limiters)))
         try:
             body = self.body(request)
             worst = self.model.worst_dollars(body)
-            hold = self.purse.reserve(worst, timeout) if self.purse else Hold(worst)
+            reservation = self.cost_budget.reserve(worst, timeout) if self.cost_budget else Reservation(worst)
         finally:
-            if hold is None:
-                gate.give_back()
-        if hold is None:
+            if reservation is None:
+                limiter.give_back()
+        if reservation is None:
             return TICK_SECONDS
         heapq.heappop(self.waiting)
-        self.running[asyncio.ensure_future(self.call(request, body, gate, hold))] = self.clock + timeout
+        self.running[asyncio.ensure_future(self.call(request, body, limiter, reservation))] = self.clock + timeout
         return 0.0
 
     def next_request(self) -> _Request | None:
         """Return a request to send now, claimed together with the next ones, about one for each call in flight."""
-        now, most = time.monotonic(), self.model.options.concurrency * len(self.model.gates)
+        now, most = time.monotonic(), self.model.options.concurrency * len(self.model.limiters)
         while not (self.waiting and self.waiting[0][0] <= now) and self.unclaimed:
             part, self.unclaimed = self.unclaimed[:most], self.unclaimed[most:]
             claimed = set(self.claim([self.keys[position] for position in part]))
@@ -218,14 +221,16 @@ class Dispatch:
                 break
             task.cancel()
 
-    async def call(self, request: _Request, body: dict[str, Any], gate: Gate, hold: Hold) -> None:
+    async def call(
+        self, request: _Request, body: dict[str, Any], limiter: EndpointLimiter, reservation: Reservation
+    ) -> None:
         """Make one call and pay for it; then deliver its completion, or plan the next call of the request."""
-        target, began, due = gate.address, time.monotonic(), self.clock + self.model.options.timeout
+        target, began, due = limiter.address, time.monotonic(), self.clock + self.model.options.timeout
         # A cancelled call was sent, too.
-        usage, has_text = Usage(dollars=hold.dollars, estimated_calls=int(hold.dollars > 0)), False
+        usage, has_text = Usage(dollars=reservation.dollars, estimated_calls=int(reservation.dollars > 0)), False
         outcome: Completion | WaspError
         try:
-            outcome = await self.outcome(body, gate)
+            outcome = await self.outcome(body, limiter)
             if isinstance(outcome, Completion):
                 usage, has_text = outcome.usage, outcome.finish_reason != "stop" or bool(outcome.text)
             elif not (isinstance(outcome, CallFailed) and outcome.is_billed):
@@ -237,50 +242,50 @@ class Dispatch:
             outcome = CallFailed(late, "timed_out", is_billed=True)
         finally:
             request.usage += usage
-            if self.purse:
+            if self.cost_budget:
                 key = self.keys[request.position]
-                self.purse.pay(self.model.name, key, usage.dollars, usage.estimated_calls > 0, hold)
-            gate.give_back()
+                self.cost_budget.pay(self.model.name, key, usage.dollars, usage.estimated_calls > 0, reservation)
+            limiter.give_back()
         if isinstance(outcome, Completion):
-            self.model.check_answer(self.prompts[request.position], outcome, gate)
+            self.model.check_answer(self.prompts[request.position], outcome, limiter)
         if isinstance(outcome, Completion) and not has_text:
             outcome = CallFailed(f"{target}: the completion has no text.", "empty")
-        self.end(request, outcome, gate, began)
+        self.end(request, outcome, limiter, began)
 
-    async def outcome(self, body: dict[str, Any], gate: Gate) -> Completion | WaspError:
+    async def outcome(self, body: dict[str, Any], limiter: EndpointLimiter) -> Completion | WaspError:
         """Return the completion, or the meaning of the error of this call, without a key in its context."""
         try:
-            return await self.model.send(self.clients[gate], body)
+            return await self.model.send(self.clients[limiter], body)
         except self.model.failures as error:
-            return explain(error, self.model.read_failure(error), gate.address)
+            return explain(error, self.model.read_failure(error), limiter.address)
 
-    def end(self, request: _Request, outcome: Completion | WaspError, gate: Gate, began: float) -> None:
+    def end(self, request: _Request, outcome: Completion | WaspError, limiter: EndpointLimiter, began: float) -> None:
         """Deliver the outcome of a call, or plan a retry."""
         if isinstance(outcome, Completion):
-            gate.succeed(began)
-            self.land(request, outcome)
+            limiter.succeed(began)
+            self.deliver(request, outcome)
         elif isinstance(outcome, CallFailed):
             if isinstance(outcome, Unconnected):
-                self.model.notice_unconnected(gate.address, outcome.problem)
+                self.model.notice_unconnected(limiter.address, outcome.problem)
             request.failures[outcome.kind] += 1
-            gate.fail(outcome, began)
-            # The gate applies the delay that a server demands; other endpoints are available immediately.
+            limiter.fail(outcome, began)
+            # The limiter applies the delay that a server demands; other endpoints are available immediately.
             self.retry(request, outcome, 0.0 if outcome.retry_after is not None else backoff(request.failures.total()))
-        elif isinstance(outcome, EndpointRefusal) and gate.has_succeeded:
+        elif isinstance(outcome, EndpointRefusal) and limiter.has_succeeded:
             request.failures["doubted"] += 1
-            self.retry(request, outcome, gate.doubt(outcome, request.failures["doubted"]))
+            self.retry(request, outcome, limiter.doubt(outcome, request.failures["doubted"]))
         else:
-            gate.lost = outcome
+            limiter.lost = outcome
             self.retry(request, outcome, 0.0)
 
     def retry(self, request: _Request, error: WaspError, seconds: float) -> None:
         """Send a request again after some seconds, unless it is over."""
         if request.is_over(self.model.options.tries):
-            self.land(request, Completion("", "error", error=str(error)))
+            self.deliver(request, Completion("", "error", error=str(error)))
         else:
             heapq.heappush(self.waiting, (time.monotonic() + seconds, request.position, request))
 
-    def land(self, request: _Request, outcome: Completion) -> None:
+    def deliver(self, request: _Request, outcome: Completion) -> None:
         """Deliver the outcome of a request, with the usage of all its calls."""
         usage = request.usage
         completion = replace(
@@ -290,7 +295,7 @@ class Dispatch:
             dollars=usage.dollars,
             estimated=usage.estimated_calls > 0,
         )
-        # A caller that must stop has received the completion; the calls in flight still land.
+        # A caller that must stop has received the completion; results of calls in flight are still delivered.
         try:
             self.keep(request.position, completion)
         except cancellation.ProcessEnds:

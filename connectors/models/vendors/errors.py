@@ -17,7 +17,7 @@ from connectors.models.vendors.options import Address
 from connectors.models.vendors.responses import part
 from connectors.security.secrets import NO_KEY
 
-MOST_CHARACTERS = 300
+MAX_CHARACTERS = 300
 """Maximum length of a forwarded server message."""
 
 _QUOTA = re.compile(r"insufficient_quota|billing_hard_limit|billing_error|credit balance is too low", re.I)
@@ -187,4 +187,4 @@ def _unreachable(error: BaseException, target: Address) -> CallFailed:
 def sanitize(message: str) -> str:
     """Return a server's message on one line, shortened, without anything like a key."""
     message = redact_output(" ".join(message.split()))
-    return message if len(message) <= MOST_CHARACTERS else message[: MOST_CHARACTERS - 3] + "..."
+    return message if len(message) <= MAX_CHARACTERS else message[: MAX_CHARACTERS - 3] + "..."

@@ -63,7 +63,7 @@ class AugPeRun(EvolutionRun):
     def variation(self) -> Manner:
         """Paraphrase or blanks, with the same disclosure as prompts for new texts and without keywords."""
         method = self.config.method
-        return replace(self.manner, keywords=False, way=method.variation, mask=method.mask)
+        return replace(self.manner, keywords=False, variation=method.variation, mask=method.mask)
 
     @property
     def vote_scope(self) -> str:

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces.errors import ConfigError
-from connectors.interfaces.ledger import MOST_BYTES
+from connectors.interfaces.ledger import MAX_BYTES
 from flows.config.paths import terms_ref
 from flows.config.task_files import load_task
 from flows.methods.vocabulary import vocabulary_content
@@ -45,10 +45,10 @@ def check_sizes(config: DpKpsConfig, card: TaskCard) -> None:
     """Raise ConfigError if the densities are too large for a row of the ledger."""
     classes, shape = len(card.labels), config.method.shape
     size = 8 * classes * shape.features * len(shape.members)
-    if size > MOST_BYTES:
+    if size > MAX_BYTES:
         raise ConfigError(
             f"method.length: the densities of {classes} classes take {size / 1e6:.1f} MB in the ledger, "
-            f"at most {MOST_BYTES / 1e6:g} are allowed. Lower method.length, or join classes"
+            f"at most {MAX_BYTES / 1e6:g} are allowed. Lower method.length, or join classes"
         )
 
 

@@ -39,7 +39,7 @@ class DpSgdRun(Run):
         options = {**plm.options, "chat": "no", "template": ""}
         max_tokens = min(plm.max_tokens or self.config.method.tokens, self.config.method.tokens)
         tuned_plm = plm.model_copy(update={"model": folder, "options": options, "max_tokens": max_tokens})
-        return self.tools.named(self.tools.called, [tuned_plm])
+        return self.tools.named(self.tools.run_name, [tuned_plm])
 
     @property
     def base_job(self) -> WriteJob:

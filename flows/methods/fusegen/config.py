@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from flows.config.base import AnyConfig
 from flows.config.method import Asks, RoundsMethod
-from flows.config.privacy import Kept
+from flows.config.privacy import LossPolicy
 
 
 class FuseGenMethod(RoundsMethod):
@@ -25,7 +25,7 @@ class FuseGenMethod(RoundsMethod):
     )
 
 
-class NoPromise(Kept):
+class NoPromise(LossPolicy):
     """Retention settings without a privacy guarantee, because no private data is used."""
 
     @model_validator(mode="before")

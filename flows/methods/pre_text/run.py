@@ -30,7 +30,7 @@ class PreTextRun(EvolutionRun):
 
     def filled(self, iteration: int, table: Written, copies: int) -> list[WriteJob]:
         """Return jobs in which the filler fills masks; its prompts do not name the class."""
-        manner = Manner(disclose=False, way="blanks", mask=MASKED, rounds=MASK_ROUNDS)
+        manner = Manner(disclose=False, variation="blanks", mask=MASKED, rounds=MASK_ROUNDS)
         return self.vary_jobs(iteration, table, copies, (self.config.filler.name,), manner)
 
     def look_ahead(self, iteration: int, population: Sequence[Written]) -> tuple[list[Written], list[Written]]:

@@ -32,7 +32,7 @@ WORTH: Final = 0.01
 LEVELS = 0.5, 1.0, 2.0, 4.0, 8.0
 """Epsilons that `wasp advise --range` compares."""
 
-MOST_EPSILON = 64.0
+MAX_EPSILON = 64.0
 """Largest epsilon that a plan suggests."""
 
 LABEL_WIDTH: Final = 14
@@ -140,7 +140,7 @@ class Opening:
         """
         tenths = math.floor(start * 10) + 1
         most = self.rows / (self.classes * least_index(self.classes))
-        while tenths <= 10 * MOST_EPSILON:
+        while tenths <= 10 * MAX_EPSILON:
             if gaussian_sigma(tenths / 10, delta, sensitivity) * (1 + 1e-5) <= most:
                 return tenths / 10
             tenths += 1 if tenths < 100 else 10

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.errors import ConfigError
-from connectors.interfaces.ledger import MOST_BYTES
+from connectors.interfaces.ledger import MAX_BYTES
 from tasks.accounting.integer_noise import SumNoise
 from tasks.core.refs import GUIDANCE
 from tasks.core.tools import Tools
@@ -51,10 +51,10 @@ def release_guidance(
     any row is read if the sums do not fit into the ledger.
     """
     size = 8 * len(labels) * (dimension + 1)
-    if size > MOST_BYTES:
+    if size > MAX_BYTES:
         raise ConfigError(
             f"The density of {len(labels)} classes takes {size / 1e6:.1f} MB in the ledger, the limit is "
-            f"{MOST_BYTES / 1e6:g} MB; use an embedder with fewer dimensions"
+            f"{MAX_BYTES / 1e6:g} MB; use an embedder with fewer dimensions"
         )
 
     def clean() -> CleanSums:

@@ -21,7 +21,7 @@ from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.errors import ArtifactError, FinalError, PartyError
 from connectors.interfaces.ledger import StoredRelease
 from tasks.core.refs import Written
-from tasks.core.step import in_flow_process, paid_step
+from tasks.core.step import always, paid_step
 from tasks.core.tools import Tools
 from tasks.private.parties.party import KEY_LOST, explain_refusal, registry_digest
 from tasks.private.parties.promise import Parties, SharedNoise, shared_charge
@@ -72,7 +72,7 @@ class Federation:
     minutes: float
 
 
-@paid_step("vote of the parties t={spec.iteration}", stays=in_flow_process)
+@paid_step("vote of the parties t={spec.iteration}", runs_in_flow_process=always)
 def federated_vote(
     tools: Tools,
     spec: VoteSpec,

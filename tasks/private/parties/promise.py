@@ -28,7 +28,7 @@ SENTENCE: Final = re.compile(
     re.escape(SUM_OF) + r" *(\d+) parties' votes, .*, (\d+) parties at least, .* with up to (\d+) of the parties"
 )
 
-LEAST_SHARE_INT: Final = 4.0
+MIN_SHARE_INT: Final = 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +58,17 @@ class SharedNoise:
 
     Raises ConfigError if sums of such shares are worse than a discrete Gaussian. The extra cost of a sum of discrete
     Gaussians, per coordinate at most 10 * sum over k = 1..parties-1 of exp(-2 pi^2 share^2 k / (k+1)), is below 10^-60
-    from `LEAST_SHARE_INT` on. Hence `total.event` describes the release of a sum, to the digit.
+    from `MIN_SHARE_INT` on. Hence `total.event` describes the release of a sum, to the digit.
     """
 
     total: VoteNoise
     parties: Parties
 
     def __post_init__(self) -> None:
-        if self.total.sigma_int > 0 and not self.share_int >= LEAST_SHARE_INT:
+        if self.total.sigma_int > 0 and not self.share_int >= MIN_SHARE_INT:
             raise ConfigError(
                 f"privacy.epsilon: a party's share of the noise is {self.share_int:.3g} integer steps, below "
-                f"{LEAST_SHARE_INT:g}. Write a smaller privacy.epsilon, or fewer minimum parties."
+                f"{MIN_SHARE_INT:g}. Write a smaller privacy.epsilon, or fewer minimum parties."
             )
 
     @property

@@ -25,7 +25,7 @@ from tasks.private.sums import OTHERS, CleanSums, Sides, SumJob, require_part, w
 
 Floats = NDArray[np.float64]
 
-LONGEST: Final = 1e9
+MAX_FEATURE: Final = 1e9
 """Features are clipped to this value to prevent overflow of squares; a clipped document is still too long to count."""
 
 
@@ -119,7 +119,7 @@ def clean_density(
                 f"The noise of the density covers {noise.privacy.width} features of each document, but it has "
                 f"{row.size}; calibrate with the same frequencies and members."
             )
-        rounded = np.rint(np.clip(row, -LONGEST, LONGEST) * noise.privacy.steps)
+        rounded = np.rint(np.clip(row, -MAX_FEATURE, MAX_FEATURE) * noise.privacy.steps)
         if 0 <= label < number and _allowed(rounded, noise):
             sums[label] += rounded.astype(np.int64)
     return CleanSums(sums)

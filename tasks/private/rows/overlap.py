@@ -17,10 +17,10 @@ from tasks.core.tools import Tools
 from tasks.private.rows.quarantine import sealed, write_for_owner
 from tasks.private.rows.rows import open_rows
 
-SHORTEST: Final = 8
+MIN_PASSAGE: Final = 8
 """Shorter sequences of words are common phrases and prove nothing."""
 
-LONGEST: Final = 12
+MAX_PASSAGE: Final = 12
 """A sequence of this many words is a copy, even between very similar texts of one domain."""
 
 _WORD = re.compile(r"[^\W_]+")
@@ -39,7 +39,7 @@ def passages(text: str, words: int) -> Iterator[str]:
 
 
 def copied_passages(text: str, words: int, private: Set[str], public: Set[str]) -> Iterator[str]:
-    """Yield the passages of a text that are private and have at least `SHORTEST` words that no public passage has.
+    """Yield the passages of a text that are private and have at least `MIN_PASSAGE` words that no public passage has.
 
     A standard sentence that public rows have too is no copy, and neither is its beginning with a few words before it,
     which texts of one domain share by chance.
@@ -48,10 +48,10 @@ def copied_passages(text: str, words: int, private: Set[str], public: Set[str]) 
         text: the text that is searched.
         words: length of the passages in `private`.
         private: passages of the private rows.
-        public: passages of `SHORTEST` words of public texts.
+        public: passages of `MIN_PASSAGE` words of public texts.
     """
     for tokens, joint, size in _sequences(text):
-        length, least = words * size, SHORTEST * size
+        length, least = words * size, MIN_PASSAGE * size
         is_own = [True] * len(tokens)
         for start in range(len(tokens) - least + 1):
             if joint.join(tokens[start : start + least]) in public:
@@ -76,10 +76,10 @@ def chance_words(texts: Iterable[str], public: Sequence[str]) -> int:
     most 12: a text that quotes a public row must not excuse other passages.
     """
     samples = list(texts)
-    for words in range(SHORTEST, LONGEST):
+    for words in range(MIN_PASSAGE, MAX_PASSAGE):
         if _all_passages(samples, words).isdisjoint(_all_passages(public, words)):
             return words
-    return LONGEST
+    return MAX_PASSAGE
 
 
 def search_copies(tools: Tools, fingerprint: str, texts: Mapping[int, str], public: Sequence[str]) -> Overlap:
@@ -97,7 +97,7 @@ def search_copies(tools: Tools, fingerprint: str, texts: Mapping[int, str], publ
     words = chance_words(texts.values(), public)
     with sealed(tools.zone.folder):
         rows = open_rows(tools.zone, tools.private, fingerprint)
-        private, standard = _all_passages(rows.texts, words), _all_passages(public, SHORTEST)
+        private, standard = _all_passages(rows.texts, words), _all_passages(public, MIN_PASSAGE)
         copies = [
             {"sample_id": sample, "passage": passage}
             for sample, text in texts.items()

@@ -38,7 +38,7 @@ from tasks.private.rows.quarantine import Unprintable, sealed, write_for_owner
 
 ROWS_COUNTED = "counted from 0 without the header line: row 5 is line 7 of a CSV file without line breaks in its cells"
 
-MOST_EQUAL = 2
+MAX_EQUAL = 2
 """Rows with the same text that are never suspicious."""
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 """Stands in a text for bytes or surrogates that cannot be decoded."""
@@ -305,7 +305,7 @@ def _problems_of_all(frame: pd.DataFrame, labels: Sequence[str] | None) -> list[
     present = set(frame["label"])
     reasons = [f"no row has the label '{label}'" for label in labels or () if label not in present]
     texts = Counter(text for text in frame["text"] if _is_filled(text))
-    if texts and max(texts.values()) > max(MOST_EQUAL, len(frame) / 2):
+    if texts and max(texts.values()) > max(MAX_EQUAL, len(frame) / 2):
         reasons.append(f"one text is in {max(texts.values())} of {len(frame)} rows; check how the source was written")
     return [{"reason": reason} for reason in reasons]
 

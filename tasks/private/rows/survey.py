@@ -43,7 +43,7 @@ FUNCTION_WORDS = {
 READ_TEXTS = 500
 MEASURED_TEXTS = 2000
 """Texts whose length is compared with the encoder's limit: the share is then known within about two percent."""
-MOST_OF_A_PERSON = 20
+MAX_ROWS_OF_A_PERSON = 20
 """Rows per value up to which a column may identify persons; classes, wards and dates have more."""
 
 
@@ -162,10 +162,10 @@ def _read(zone: Zone, where: RowsRef) -> tuple[pd.DataFrame, str]:
 
 
 def _repeated(records: pd.DataFrame) -> dict[str, int]:
-    """Return the number of values of each other column with 1 to `MOST_OF_A_PERSON` rows per value on average."""
+    """Return the number of values of each other column with 1 to `MAX_ROWS_OF_A_PERSON` rows per value on average."""
     others = [str(name) for name in records if str(name).startswith("other ")]
     numbers = {name.removeprefix("other "): records[name].nunique() for name in others}
-    return {name: number for name, number in numbers.items() if number < len(records) <= MOST_OF_A_PERSON * number}
+    return {name: number for name, number in numbers.items() if number < len(records) <= MAX_ROWS_OF_A_PERSON * number}
 
 
 def language_of(texts: Sequence[str]) -> str:

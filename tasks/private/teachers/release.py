@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tasks.audit.attacks import Attack
     from tasks.text.prompts import TaskCard
 
-LEAST_SURVIVAL = 0.9
+MIN_SURVIVAL = 0.9
 """Probability that a unanimous answer survives its noise, below which a plan warns."""
 GENERATED_ONLY = (
     "all discriminator.queries are generated texts, because there are no public rows. Teachers that recognise them "
@@ -69,11 +69,11 @@ class TeacherAnswersRelease(SumRelease):
         if not self.has_public:
             warnings.append(GENERATED_ONLY)
         chance = survival(self.teachers, noise)
-        if chance >= LEAST_SURVIVAL:
+        if chance >= MIN_SURVIVAL:
             return warnings
         gaussian = noise.kind == "gaussian"
         fewer = affordable_answers(self.teachers / 1.8125, noise.epsilon_stated, noise.delta) if gaussian else 0
-        hint = f"; {fewer} queries would reach {LEAST_SURVIVAL:g}" if 1 < fewer < noise.privacy.numbers else ""
+        hint = f"; {fewer} queries would reach {MIN_SURVIVAL:g}" if 1 < fewer < noise.privacy.numbers else ""
         warnings.append(
             f"an answer on which all {self.teachers} teachers agree survives the noise with probability {chance:.3f}. "
             f"Use more teachers (each on fewer rows), a larger epsilon or fewer discriminator.queries{hint}"

@@ -13,7 +13,7 @@ from connectors.interfaces.errors import InputError
 from tasks.accounting.integer_noise import SumNoise
 from tasks.core.refs import Payer, Reference, Written
 from tasks.core.reuse import step_key
-from tasks.core.step import in_flow_process, paid_step
+from tasks.core.step import always, paid_step
 from tasks.core.tools import Tools
 from tasks.private.sums import SumJob, sum_job
 from tasks.private.teachers.answers import TeacherJob, release_answers, teach_shard
@@ -90,7 +90,7 @@ def shown_to_any(samples: int, spec: TeacherSpec) -> set[int]:
     return {index for parts in shown for part in parts for index in part}
 
 
-@paid_step("teacher {number}", value=lambda *_: None, stays=in_flow_process)
+@paid_step("teacher {number}", value=lambda *_: None, runs_in_flow_process=always)
 def teach(tools: Tools, spec: TeacherSpec, number: int, written: Sequence[Written]) -> tuple[ArtifactRef | None, str]:
     """Train teacher `number` and store its answers in the private zone, unless they are stored or released."""
     if tools.ledger.released(spec.payer.dataset, _answers_job(tools, spec, written).key.key):
@@ -106,7 +106,7 @@ def teach(tools: Tools, spec: TeacherSpec, number: int, written: Sequence[Writte
     return ArtifactRef(path, "", "", "teach", 0), "trained because it has no answers yet"
 
 
-@paid_step("ask teachers", stays=in_flow_process)
+@paid_step("ask teachers", runs_in_flow_process=always)
 def ask_teachers(tools: Tools, spec: TeacherSpec, written: Sequence[Written]) -> tuple[ArtifactRef, str]:
     """Release the teachers' summed answers and write them to answers/release.parquet."""
     job = _answers_job(tools, spec, written)

@@ -16,13 +16,13 @@ from tasks.accounting.composition import Event, dp_sgd_event, epsilon_of, gaussi
 
 Clipping = Literal["hooks", "ghost"]
 
-LEAST_SIGMA, MOST_SIGMA = 0.1, 10_000.0
+MIN_SIGMA, MAX_SIGMA = 0.1, 10_000.0
 """Range of the search for the noise multiplier."""
 
 NEAR: Final = 5e-3
 """Part of epsilon that the search for the noise may leave unused."""
 
-MOST_TRIES: Final = 40
+MAX_TRIES: Final = 40
 """Number of tries after which the search gives up."""
 
 AGREEMENT: Final = 0.03
@@ -191,7 +191,7 @@ def _multiplier(sample_rate: float, steps: int, epsilon: float, delta: float) ->
     mu = 1 / gaussian_sigma(epsilon, delta)
     multiplier = 1 / math.sqrt(math.log1p(mu**2 / (steps * sample_rate**2)))
     slope, previous = -1.0, (0.0, 0.0)
-    for _ in range(MOST_TRIES):
+    for _ in range(MAX_TRIES):
         cost = prv_epsilon(sample_rate, steps, multiplier, delta)
         if epsilon * (1 - NEAR) <= cost <= epsilon and max(accounted(sample_rate, steps, multiplier, delta)) <= epsilon:
             return multiplier
@@ -200,11 +200,11 @@ def _multiplier(sample_rate: float, steps: int, epsilon: float, delta: float) ->
             slope = min(-0.3, max(-3.0, (point[1] - previous[1]) / (point[0] - previous[0])))
         previous = point
         multiplier *= math.exp((math.log(epsilon * (1 - NEAR / 2)) - point[1]) / slope)
-        if not LEAST_SIGMA <= multiplier <= MOST_SIGMA:
+        if not MIN_SIGMA <= multiplier <= MAX_SIGMA:
             break
     raise ConfigError(
         f"privacy.epsilon: {epsilon:g} is out of reach in {steps} steps at rate {sample_rate:.4g}; no noise multiplier "
-        f"from {LEAST_SIGMA:g} to {MOST_SIGMA:g} costs that much. Change method.steps or method.batch_rows."
+        f"from {MIN_SIGMA:g} to {MAX_SIGMA:g} costs that much. Change method.steps or method.batch_rows."
     )
 
 

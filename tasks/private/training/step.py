@@ -19,7 +19,7 @@ from tasks.core.tools import Tools
 from tasks.private.training.progress import StepsTaken
 from tasks.private.training.promise import accounted
 from tasks.private.training.recipe import ALPHA, PaidTraining, TuneSpec
-from tasks.private.training.tuned_writer import TOLD, pay, payments, train_writer
+from tasks.private.training.tuned_writer import FACTS_FILE, pay, payments, train_writer
 from tasks.text.prompts import TaskCard, zero_shot
 
 CONTROL = "Text about {label}:\n"
@@ -98,7 +98,7 @@ def trained_once(
         taken.forget()
     else:
         entry = payments(tools, spec, keys)[-1].entry_hash
-    steps = json.loads((tools.artifacts.read_folder(model) / TOLD).read_text(encoding="utf-8"))
+    steps = json.loads((tools.artifacts.read_folder(model) / FACTS_FILE).read_text(encoding="utf-8"))
     table = pd.DataFrame([_public_facts(spec, steps)])
     lost = steps["steps_begun"] - steps["steps_in_weights"]
     release = tools.artifacts.write_table(path, table, key, {"ledger_entry": entry, "lost": lost})

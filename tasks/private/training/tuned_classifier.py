@@ -20,7 +20,7 @@ from tasks.private.teachers.answers import CLASSES
 from tasks.private.training.dp_train import EncodedRows, train_privately
 from tasks.private.training.progress import StepsTaken
 from tasks.private.training.recipe import ClassifySpec
-from tasks.private.training.tuned_writer import TOLD, lock_training, write_step_counts
+from tasks.private.training.tuned_writer import FACTS_FILE, lock_training, write_step_counts
 from tasks.private.votes.step import usable_rows
 from tasks.students.heads import save_layers
 from tasks.students.loop import import_torch, seeded
@@ -52,7 +52,7 @@ def train_classifier(
                 done = train_privately(model, encoded, spec.paid.recipe, taken, advance)
                 save_layers(folder, [(model.layer.weight.detach().numpy(), model.layer.bias.detach().numpy())])
         write_card(folder, spec.student, classes_of(spec))
-        write_step_counts(folder / TOLD, taken.begun, done)
+        write_step_counts(folder / FACTS_FILE, taken.begun, done)
 
 
 def classes_of(spec: ClassifySpec) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ from tasks.private.votes.step import never_draw
 from tasks.students.loop import import_torch, seeded
 from tasks.students.transformer import hide_output
 
-TOLD = "training.json"
+FACTS_FILE = "training.json"
 """File next to the weights: the number of steps begun, and of those in the weights."""
 
 
@@ -91,7 +91,7 @@ def train_writer(tools: Tools, spec: TuneSpec, base: Path, taken: StepsTaken, fo
             merged.cpu().save_pretrained(folder)
             tokenizer.chat_template = None  # it learned plain control texts
             tokenizer.save_pretrained(folder)
-            write_step_counts(folder / TOLD, taken.begun, done)
+            write_step_counts(folder / FACTS_FILE, taken.begun, done)
 
 
 def write_step_counts(path: Path, begun: int, done: int) -> None:

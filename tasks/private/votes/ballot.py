@@ -15,7 +15,7 @@ from tasks.private.rows.quarantine import Unprintable
 Ints = NDArray[np.int64]
 Vectors = NDArray[np.float32]
 
-LONGEST: Final = 1e15
+MAX_NORM: Final = 1e15
 """Longer vectors overflow float32 products; no embedder produces them."""
 BLOCK: Final = 2048
 
@@ -102,8 +102,8 @@ def usable(vectors: Vectors, squares: Vectors | None = None) -> NDArray[np.bool_
     `squares`: their squared lengths, if already known.
     """
     dimension = max(vectors.shape[1], 1)
-    is_usable = (squared_lengths(vectors) if squares is None else squares) <= LONGEST**2 / dimension / 2
+    is_usable = (squared_lengths(vectors) if squares is None else squares) <= MAX_NORM**2 / dimension / 2
     # No component is longer than the vector, so only vectors at or beyond the limit need a closer check.
     near = np.flatnonzero(~is_usable)
-    is_usable[near] = np.abs(vectors[near]).max(axis=1, initial=0.0) * np.sqrt(dimension) <= LONGEST
+    is_usable[near] = np.abs(vectors[near]).max(axis=1, initial=0.0) * np.sqrt(dimension) <= MAX_NORM
     return np.asarray(is_usable)

@@ -1,6 +1,6 @@
 """The promise of votes: sensitivity, scale and noise for a row or a person, with proofs, and the charge of a vote.
 
-tasks/accounting/composition.py adds up the cost of releases (events, `epsilon_of`, the gate's `filter_epsilon`).
+tasks/accounting/composition.py adds up the cost of releases (events, `epsilon_of`, the cap check's `filter_epsilon`).
 """
 
 import math
@@ -18,16 +18,16 @@ from tasks.accounting.composition import (
     gaussian_sigma,
     non_private_event,
 )
-from tasks.accounting.integer_noise import LEAST_SCALE_INT, least_noise, refuse_epsilon
+from tasks.accounting.integer_noise import MIN_SCALE_INT, least_noise, refuse_epsilon
 from tasks.accounting.promise import Aggregation, Protects, require
 
 Calibration = Literal["tight", "paper"]
 Paper = Literal["wasp", "pre_text"]
 
-MOST_VOTES: Final = 32
+MAX_VOTES: Final = 32
 """Largest Q: the smallest vote is then one integer step, and sums of four million rows still fit 64 bits."""
 
-MOST_ROWS_PER_PERSON: Final = 1024
+MAX_ROWS_PER_PERSON: Final = 1024
 """Largest m: averages over more rows would not fit 64 bits."""
 
 
@@ -61,8 +61,8 @@ class VotePrivacy:
         require(self.protects in ("record", "person"), "protects", "record or person", self.protects)
         one_row = self.protects == "person" or self.rows_per_person == 1
         require(one_row, "rows_per_person", "1, or set protects to person", self.rows_per_person)
-        most = self.rows_per_person <= MOST_ROWS_PER_PERSON
-        require(most, "rows_per_person", f"at most {MOST_ROWS_PER_PERSON}", self.rows_per_person)
+        most = self.rows_per_person <= MAX_ROWS_PER_PERSON
+        require(most, "rows_per_person", f"at most {MAX_ROWS_PER_PERSON}", self.rows_per_person)
         total_sensitivity(self)  # refuses votes, sides, neighbours and aggregations that no proof covers
 
 
@@ -74,7 +74,7 @@ def vote_sensitivity(votes: int, sides: int = 2, adjacency: Adjacency = "add_rem
     costs sqrt(2) times as much, not twice: votes are never negative, and the old and the new ones cannot point in
     opposite directions.
     """
-    require(1 <= votes <= MOST_VOTES, "votes", f"a whole number from 1 to {MOST_VOTES}", votes)
+    require(1 <= votes <= MAX_VOTES, "votes", f"a whole number from 1 to {MAX_VOTES}", votes)
     require(sides in (1, 2), "sides", "1 (near) or 2 (near and far)", sides)
     require(adjacency in ("add_remove", "replace_one"), "adjacency", "add_remove or replace_one", adjacency)
     one_row = math.sqrt(sides * (4.0**votes - 1) * 4 / (3 * 4.0**votes))
@@ -240,7 +240,7 @@ def _noise(privacy: VotePrivacy, sigma: float) -> VoteNoise:
     sensitivity = total_sensitivity(privacy)
     scale = scale_of(privacy)
     if sigma > 0:
-        if sigma * scale < LEAST_SCALE_INT:
+        if sigma * scale < MIN_SCALE_INT:
             or_inf = ", or inf for no protection"
             refuse_epsilon(privacy, lambda smaller: _least_sigma(smaller) * scale_of(smaller), or_inf)
         event = discrete_gaussian_event(sigma / sensitivity, sigma * scale, privacy.releases)

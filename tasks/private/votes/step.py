@@ -167,7 +167,7 @@ def private_vectors(tools: RowTools, rows: OpenedRows) -> NDArray[np.float32]:
     Each row is embedded alone, because the other rows of a batch can change the last bits of its vector. A keyed hash
     identifies each text: if a dataset grows, only its new rows are embedded. The cache contains current rows only; a
     row removed from the dataset is also removed from the file. A text that the embedder cannot process gets a vector of
-    NaN, which votes for nobody: an error would reveal that such a row exists.
+    NaN, which casts no vote: an error would reveal that such a row exists.
     """
     import numpy as np
 

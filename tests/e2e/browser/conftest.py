@@ -36,8 +36,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
 def window(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     for old in SHOTS.glob("*.png"):
         old.unlink()
-    with chromium(tmp_path_factory.mktemp("profile"), SHOTS) as one:
-        yield one
+    with chromium(tmp_path_factory.mktemp("profile"), SHOTS) as entry:
+        yield entry
 
 
 @pytest.fixture(scope="session")

@@ -102,7 +102,7 @@ def approve(story: Story) -> None:
     window.click("Resume", within=DIALOG)
 
 
-def test_a_plan_that_is_approved_on_the_page_is_carried_out(story: Story, waiting: str) -> None:
+def test_a_plan_that_is_approved_on_the_page_is_executed(story: Story, waiting: str) -> None:
     story.window.shot("approval-1-paused")
     approve(story)
     story.see_state("Completed")

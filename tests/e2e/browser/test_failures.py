@@ -24,15 +24,15 @@ def vendor() -> Iterator[VendorServer]:
 
 
 @pytest.fixture(scope="module")
-def failed(story: Story, vendor: VendorServer) -> str:
+def failed(context: Story, vendor: VendorServer) -> str:
     """A run whose only language model goes down in the second iteration; its id."""
     config = SMALL | {
         "plms": [vendor.plm(key="none", options={"tries": 2})],
         "method": SMALL["method"] | {"iterations": ROUNDS, "samples": SAMPLES},
     }
-    flow_run = story.site.start(DEPLOYMENT, config)
-    story.open_run(flow_run)
-    story.see_state("Failed")
+    flow_run = context.site.start(DEPLOYMENT, config)
+    context.open_run(flow_run)
+    context.see_state("Failed")
     return flow_run
 
 
@@ -41,46 +41,48 @@ def releases(site: RunningStack, flow_run: str) -> dict[str, str]:
     run = site.manifest(flow_run)
     entries = site.pipeline.entries(run["dataset"])
     return {
-        one["slot"]: one["output_hash"]
-        for one in entries
-        if one["kind"] == "release" and one["run_id"] == run["run_id"]
+        entry["slot"]: entry["output_hash"]
+        for entry in entries
+        if entry["kind"] == "release" and entry["run_id"] == run["run_id"]
     }
 
 
-def test_a_failed_run_shows_the_reason_and_the_next_move(story: Story, failed: str) -> None:
-    story.open_run(failed, "Details")
-    story.window.see("State Message", "Every PLM is down in iteration 1", "requires a key", "Retry")
-    story.window.shot("retry-1-failed", whole=True)
+def test_a_failed_run_shows_the_reason_and_the_next_move(context: Story, failed: str) -> None:
+    context.open_run(failed, "Details")
+    context.window.see("State Message", "Every PLM is down in iteration 1", "requires a key", "Retry")
+    context.window.shot("retry-1-failed", whole=True)
 
 
-def test_retry_reuses_finished_steps_and_asks_nothing_twice(story: Story, failed: str, vendor: VendorServer) -> None:
-    kept = releases(story.site, failed)
+def test_retry_reuses_finished_steps_and_requests_nothing_twice(
+    context: Story, failed: str, vendor: VendorServer
+) -> None:
+    stored = releases(context.site, failed)
     before, vendor.plan = vendor.count, lambda request: None
-    story.open_run(failed)
-    story.retry()
-    story.see_state("Completed")
-    story.window.shot("retry-4-completed")
+    context.open_run(failed)
+    context.retry()
+    context.see_state("Completed")
+    context.window.shot("retry-4-completed")
     assert vendor.count - before == SAMPLES - ANSWERED, "only what was missing was asked"
-    assert len(kept) == 1
-    assert releases(story.site, failed).items() > kept.items(), "what was drawn was not drawn again"
-    steps = story.site.steps(failed)
+    assert len(stored) == 1
+    assert releases(context.site, failed).items() > stored.items(), "what was drawn was not drawn again"
+    steps = context.site.steps(failed)
     assert steps["generate gpt t=0"] == ["Completed", "Reused"]
     assert steps["vote t=0"] == ["Completed", "Reused"]
-    story.open_run(failed, "Task Runs")
-    story.window.type("vote t=0", "//input[@placeholder='Search by run name']")
-    story.window.wait("the vote is reused", lambda: story.window.shown(REUSED))
-    story.window.shot("retry-5-reused", whole=True)
+    context.open_run(failed, "Task Runs")
+    context.window.type("vote t=0", "//input[@placeholder='Search by run name']")
+    context.window.wait("the vote is reused", lambda: context.window.shown(REUSED))
+    context.window.shot("retry-5-reused", whole=True)
 
 
-def test_a_run_past_the_cap_is_refused_and_says_what_is_left(story: Story, finished: str) -> None:
-    site, dataset = story.site, story.site.manifest(finished)["dataset"]
+def test_a_run_past_the_cap_is_refused_and_says_what_is_left(context: Story, finished: str) -> None:
+    site, dataset = context.site, context.site.manifest(finished)["dataset"]
     private = SMALL["private"] | {"name": dataset}
     spent = site.pipeline.answer("budget", "show", dataset)["datasets"][0]["spent"]
     site.pipeline.answer("budget", "cap", dataset, "--epsilon", str(spent))
     flow_run = site.start(DEPLOYMENT, SMALL | {"private": private, "privacy": {"epsilon": 3.0}})
-    story.open_run(flow_run, "Details")
-    story.see_state("Failed")
+    context.open_run(flow_run, "Details")
+    context.see_state("Failed")
     site.pipeline.answer("budget", "cap", dataset, "--epsilon", "100")
-    story.window.see("needs epsilon 3", "left", "missing", f"wasp budget cap {dataset}", "Nothing was spent")
-    story.window.shot("budget-refused")
+    context.window.see("needs epsilon 3", "left", "missing", f"wasp budget cap {dataset}", "Nothing was spent")
+    context.window.shot("budget-refused")
     assert site.steps(flow_run) == {}, "nothing was begun"

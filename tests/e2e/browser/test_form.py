@@ -19,12 +19,12 @@ def form(story: Story) -> Story:
 
 
 def test_the_form_is_filled_with_the_values_of_the_deployment(form: Story) -> None:
-    wanted = form.site.deployment(DEPLOYMENT)["parameters"]["config"]
+    expected = form.site.deployment(DEPLOYMENT)["parameters"]["config"]
     window = form.window
-    assert window.value("Task") == wanted["task"]
-    assert float(window.value("Privacy", "Epsilon")) == wanted["privacy"]["epsilon"]
-    assert int(window.value("Method", "Samples")) == wanted["method"]["samples"]
-    assert int(window.value("Execution", "Seed")) == wanted["execution"]["seed"]
+    assert window.value("Task") == expected["task"]
+    assert float(window.value("Privacy", "Epsilon")) == expected["privacy"]["epsilon"]
+    assert int(window.value("Method", "Samples")) == expected["method"]["samples"]
+    assert int(window.value("Execution", "Seed")) == expected["execution"]["seed"]
 
 
 def test_the_form_fits_two_screens_and_has_at_most_sixty_fields(form: Story) -> None:

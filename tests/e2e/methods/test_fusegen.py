@@ -95,7 +95,7 @@ def test_killed_and_resumed_it_gives_the_same_result(finished: Done, api: str, t
     process.kill()
     process.communicate()
     resumed = pipeline.answer("resume", summary["run_id"])
-    place = Path("runs") / summary["run_id"] / "synthetic.parquet"
-    assert (pipeline.home / place).read_bytes() == (whole.home / place).read_bytes()
+    location = Path("runs") / summary["run_id"] / "synthetic.parquet"
+    assert (pipeline.home / location).read_bytes() == (whole.home / location).read_bytes()
     for name in ("accuracy", "macro_f1", "fid", "n_synthetic"):
         assert resumed[name] == summary[name]

@@ -102,7 +102,7 @@ def test_every_column_of_every_table_is_described_in_its_file(finish: Finish, me
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_second_run_draws_charges_and_asks_nothing(finish: Finish, method: str) -> None:
+def test_a_second_run_draws_charges_and_requests_nothing(finish: Finish, method: str) -> None:
     pipeline, summary = finish(method)
     before = pipeline.releases(summary["run_id"])
     again = pipeline.run()
@@ -163,14 +163,14 @@ def test_what_leaves_a_vote_is_one_noisy_count_per_candidate(finish: Finish, met
 
 
 @pytest.mark.parametrize("method", EVOLUTIONS)
-def test_every_answer_of_every_model_is_told_in_the_report(finish: Finish, method: str) -> None:
+def test_every_answer_of_every_model_is_counted_in_the_report(finish: Finish, method: str) -> None:
     done = finish(method)
     prompts = folder_of(done).glob("iteration=*/**/prompts.parquet")
     asked = sum(len(pd.read_parquet(file, partitioning=None)) for file in prompts)
     assert f"{asked:,} calls" in Path(done[1]["report"]).read_text(encoding="utf-8")
 
 
-def test_texts_stand_where_their_variations_lie_on_average(finish: Finish) -> None:
+def test_texts_have_the_mean_vector_of_their_variations(finish: Finish) -> None:
     folder = folder_of(finish("pre_text")) / "iteration=1"
     (mean,) = folder.glob("ahead=*filler*/mean.parquet")
     ahead = [pd.read_parquet(file, partitioning=None) for file in sorted(mean.parent.glob("plm=*/samples.parquet"))]
@@ -178,11 +178,11 @@ def test_texts_stand_where_their_variations_lie_on_average(finish: Finish) -> No
     stored = pd.read_parquet(mean, partitioning=None).iloc[:, 0]
     embedder = open_embedder("hashing", "", {"dimension": 128})
     texts = pd.concat(ahead)
-    for place, number in enumerate(ids[:5]):
+    for position, number in enumerate(ids[:5]):
         own = texts[texts["parent_id"] == number]["text"].tolist()
         assert own, "every text has variations"
         expected = embedder.embed(own).astype(np.float64).mean(axis=0)
-        assert np.frombuffer(stored[place], dtype="<f4") == pytest.approx(expected, abs=1e-6)
+        assert np.frombuffer(stored[position], dtype="<f4") == pytest.approx(expected, abs=1e-6)
 
 
 # --- DP-KPS
@@ -248,7 +248,7 @@ def test_the_parts_of_the_paper_run_together(api: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_aug_pe_asks_with_words_of_a_private_vocabulary(api: str, tmp_path: Path) -> None:
+def test_aug_pe_requests_with_words_of_a_private_vocabulary(api: str, tmp_path: Path) -> None:
     pipeline = Pipeline(tmp_path / "home", api, method="aug_pe")
     method = {"keywords": "private_vocabulary", "disclosure": "none"}
     vocabulary = {"path": "builtin:vocabularies/demo.parquet"}
@@ -325,15 +325,15 @@ def test_more_texts_of_the_same_training_are_not_paid_again(finish: Finish) -> N
 
 
 def counted(pipeline: Pipeline) -> int:
-    found = list((pipeline.home / "private" / "trainings").glob("*/steps.npz"))
-    if not found:
+    result = list((pipeline.home / "private" / "trainings").glob("*/steps.npz"))
+    if not result:
         return 0
-    with np.load(found[0], allow_pickle=False) as kept:
-        return int(kept["begun"])
+    with np.load(result[0], allow_pickle=False) as remaining:
+        return int(remaining["begun"])
 
 
 def kill_while_it_trains(pipeline: Pipeline, config: Path, at: int) -> int:
-    """Kill -9 once so many steps were begun; return how many then stand in the count."""
+    """Kill -9 once so many steps were begun; return how many are then counted."""
     process = pipeline.start("run", pipeline.flow, "--config", str(config), "--json")
     wait_until(lambda: counted(pipeline) >= at, process, every=0.005)
     process.kill()
@@ -361,8 +361,8 @@ def test_killed_while_it_trains_it_goes_on_with_its_count_and_is_charged_once(de
 def test_a_lost_checkpoint_stops_the_run_until_somebody_pays_again(desk: Pipeline) -> None:
     config = desk.config(method={"steps": 60})
     kill_while_it_trains(desk, config, 5)
-    for place in (desk.home / "private" / "trainings").glob("*/steps.npz"):
-        place.unlink()
+    for position in (desk.home / "private" / "trainings").glob("*/steps.npz"):
+        position.unlink()
     stopped = desk.call("run", desk.flow, "--config", str(config), "--json", code=1)
     assert "--respend" in stopped.stderr
     assert len(desk.released()) == 1

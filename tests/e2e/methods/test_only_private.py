@@ -11,7 +11,7 @@ import pytest
 from tests.support.data.planted_strings import PLANTED, found_outside, planted_rows
 from tests.support.paths import ROOT
 from tests.support.runs.pipeline import Pipeline, last_json
-from tests.support.runs.served_flow import ask
+from tests.support.runs.served_flow import call_api
 
 Done = tuple[Pipeline, dict[str, Any], str]
 """The command, the summary of its run, and what it printed."""
@@ -24,7 +24,7 @@ def finished(own_server: tuple[str, Path], tmp_path_factory: pytest.TempPathFact
     (folder / "owner").mkdir()
     path = planted_rows(folder / "owner" / "rows.parquet")
     config = pipeline.config(private={"path": path, "name": "planted"})
-    # Nobody capped the rows, so they have the default cap.
+    # The rows have no cap of their own, so they have the default cap.
     pipeline.call("run", "only_private", "--config", str(config), "--json", code=3)
     pipeline.answer("budget", "cap", "planted", "--epsilon", "inf", "--reason", "a comparison")
     done = pipeline.call("run", "only_private", "--config", str(config), "--json", code=0)
@@ -46,8 +46,8 @@ def test_nothing_of_a_row_and_nothing_of_the_model_is_found_outside_the_zone(
 def test_every_place_says_that_it_is_not_private(finished: Done, own_server: tuple[str, Path]) -> None:
     pipeline, summary, _ = finished
     run_id = summary["run_id"]
-    told = (summary["not_private"], summary["epsilon_spent"], summary["n_synthetic"], summary["degraded"])
-    assert told == (True, None, 0, False)
+    message = (summary["not_private"], summary["epsilon_spent"], summary["n_synthetic"], summary["degraded"])
+    assert message == (True, None, 0, False)
     manifest = json.loads((pipeline.home / "runs" / run_id / "manifest.json").read_text())
     assert manifest["not_private"] is True
     assert manifest["plan"]["private"] is False
@@ -57,11 +57,11 @@ def test_every_place_says_that_it_is_not_private(finished: Done, own_server: tup
     assert "votes of the private rows" not in page
     assert "NO NOISE is added" in page
     assert "wasp export" not in page
-    tags = ask(own_server[0], f"/flow_runs/{summary['prefect_run_id']}", method="GET")["tags"]
+    tags = call_api(own_server[0], f"/flow_runs/{summary['prefect_run_id']}", method="GET")["tags"]
     assert "NOT PRIVATE" in tags
     with sqlite3.connect(pipeline.home / "mlflow.db") as database:
-        kept = dict(database.execute("select key, value from tags").fetchall())
-    assert kept["wasp.privacy"] == "NOT PRIVATE"
+        stored = dict(database.execute("select key, value from tags").fetchall())
+    assert stored["wasp.privacy"] == "NOT PRIVATE"
     assert "infinite (NOT PRIVATE)" in pipeline.call("runs").stdout
     shown = pipeline.call("show", run_id).stdout
     assert "NOT PRIVATE" in shown
@@ -77,11 +77,13 @@ def test_the_book_and_the_page_of_the_officer_list_the_exposure(
     pipeline, summary, _ = finished
     status = pipeline.answer("budget", "show")["datasets"][0]
     assert status["exposed"] is True
-    told = [(one["kind"], one["slot"]) for one in pipeline.entries("planted") if one["run_id"] == summary["run_id"]]
-    assert told.count(("expose", "train-0")) == 1
-    told = pipeline.answer("budget", "report", "planted")
-    assert [one["what"] for one in told["touched"]] == ["train-0 without noise"]
-    page = Path(told["page"]).read_text()
+    message = [
+        (entry["kind"], entry["slot"]) for entry in pipeline.entries("planted") if entry["run_id"] == summary["run_id"]
+    ]
+    assert message.count(("expose", "train-0")) == 1
+    message = pipeline.answer("budget", "report", "planted")
+    assert [entry["what"] for entry in message["touched"]] == ["train-0 without noise"]
+    page = Path(message["page"]).read_text()
     assert "WITHOUT NOISE" in page
     assert "a student trained on the private rows as they are" in page
     assert "by at most 0 (L2)" not in page
@@ -104,6 +106,6 @@ def test_another_run_that_reuses_the_exposure_is_not_private_either(finished: Do
     assert other["run_id"] != summary["run_id"]
     assert (other["epsilon_spent"], other["epsilon_added"]) == (None, 0.0)
     assert (other["releases"], other["releases_charged"]) == (1, 0)
-    told = pipeline.answer("budget", "report", "planted")
-    line = next(run for run in told["runs"] if run["run_id"] == other["run_id"])
+    message = pipeline.answer("budget", "report", "planted")
+    line = next(run for run in message["runs"] if run["run_id"] == other["run_id"])
     assert (line["loss"], line["added"], line["sure"]) == (None, 0.0, [1.0, 1.0])

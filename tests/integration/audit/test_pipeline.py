@@ -138,14 +138,14 @@ def test_the_environment_leads_to_nothing_of_the_user(
         "PREFECT_API_URL": "http://theirs/api",
         "PREFECT__FLOW_RUN_ID": "theirs",
     }
-    kept = {"WASP_DATA": "kept", "WASP_SECRET_KEY": "kept"}
-    for name, value in (theirs | kept).items():
+    stored = {"WASP_DATA": "kept", "WASP_SECRET_KEY": "kept"}
+    for name, value in (theirs | stored).items():
         monkeypatch.setenv(name, value)
     with pytest.raises(AuditError, match="seen"):
         attack_whole_run(small, WHOLE, tmp_path / "home")
     environment = json.loads((tmp_path / "seen.json").read_text())
     assert not [value for value in environment.values() if "theirs" in value]
-    assert {name: environment[name] for name in kept} == kept
+    assert {name: environment[name] for name in stored} == stored
     assert str(tmp_path / "home" / "private") in environment["WASP_HOME"]
 
 

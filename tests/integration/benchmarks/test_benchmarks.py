@@ -20,8 +20,8 @@ def test_a_benchmark_gives_finite_positive_ratios(
     result = json.loads(file.read_text())
     assert result["lines"]
     assert list(result["seconds"]) == [name]
-    for one in result["lines"]:
-        assert one["subject"] == name
+    for entry in result["lines"]:
+        assert entry["subject"] == name
         for number in ("ours_seconds", "peer_seconds", "ratio", "low", "high"):
-            assert 0 < one[number] < math.inf
-        assert one["case"] in capsys.readouterr().out + one["case"]
+            assert 0 < entry[number] < math.inf
+        assert entry["case"] in capsys.readouterr().out + entry["case"]

@@ -184,6 +184,6 @@ def test_a_date_of_postgresql_that_python_cannot_represent_is_text_in_a_lenient_
     query = f"SELECT 'odd' AS text, {at} AS at UNION ALL SELECT text, now() FROM notes"
     with pytest.raises(PlaceError, match="the query failed"):
         read_sql(ward, query, "notes")
-    found = read_sql(ward, query, "notes", lenient=True)
-    assert found["text"] == ["odd", "a", "b"]
-    assert [isinstance(value, str) for value in found["at"]] == [True, False, False]
+    result = read_sql(ward, query, "notes", lenient=True)
+    assert result["text"] == ["odd", "a", "b"]
+    assert [isinstance(value, str) for value in result["at"]] == [True, False, False]

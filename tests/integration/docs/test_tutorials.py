@@ -26,7 +26,7 @@ def test_there_are_tutorials_with_commands() -> None:
 
 
 @pytest.mark.runs
-@pytest.mark.timeout(1300)  # 600 texts of a local model, beside the other test process
+@pytest.mark.timeout(1300)  # 600 texts of a local model, next to the other test process
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_the_commands_of_a_page_run_as_they_are_printed(page: Path, tmp_path: Path) -> None:
     script = "set -e\n" + "\n".join(BLOCKS.findall(page.read_text(encoding="utf-8")))

@@ -14,9 +14,9 @@ from tests.support.paths import ROOT
 
 def run(*command: str | Path, cwd: Path, **variables: str) -> str:
     """Run a command to its end; return what it printed."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("WASP_", "PREFECT_", "PYTHON"))}
+    stored = {name: value for name, value in os.environ.items() if not name.startswith(("WASP_", "PREFECT_", "PYTHON"))}
     done = subprocess.run(
-        [str(word) for word in command], cwd=cwd, env=kept | variables, capture_output=True, text=True, timeout=550
+        [str(word) for word in command], cwd=cwd, env=stored | variables, capture_output=True, text=True, timeout=550
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     return done.stdout
@@ -47,10 +47,10 @@ def wasp(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 def test_the_demo_runs_from_the_wheel(wasp: Path, tmp_path: Path) -> None:
-    place = run(
+    location = run(
         wasp.with_name("python"), "-c", "import flows, wasp; print(flows.__file__, wasp.__file__)", cwd=tmp_path
     )
-    assert str(ROOT) not in place
+    assert str(ROOT) not in location
     printed = run(wasp, "run", "demo", "--set", "method.samples=180", "--set", "student.kind=linear", cwd=tmp_path)
     assert "student accuracy" in printed
     (report,) = (tmp_path / ".wasp" / "runs").glob("*/report.html")

@@ -1,4 +1,4 @@
-"""What runs and first commands say, in Prefect and on the terminal: errors, events, no key, no warning."""
+"""Messages of runs and first commands, in Prefect and on the terminal: errors, events, no key, no warning."""
 
 import json
 import os
@@ -13,12 +13,12 @@ from flows.cli.clean_flow import clean
 from flows.config.files import load_config
 from flows.methods.wasp.config import WaspConfig
 from flows.methods.wasp.flow import wasp
-from flows.runtime.failure import Story, told
+from flows.runtime.failure import ErrorContext, explained_errors
 from flows.storage.retention import Retention
 from tasks.prefect.runtime import task_step
 from tests.support.registered import DEMO
 from tests.support.runs.pipeline import Pipeline
-from tests.support.runs.served_flow import ask
+from tests.support.runs.served_flow import call_api
 from tests.support.waits import wait_until
 
 
@@ -27,13 +27,13 @@ def test_a_wrong_change_is_a_failed_run_with_its_sentence(api: str, home: Path) 
     with temporary_settings({PREFECT_API_URL: api, PREFECT_LOGGING_TO_API_ENABLED: False}):
         with pytest.raises(ConfigError, match="privacy.epsilon"):
             wasp(config, changes=["privacy.epsilon=-1"])
-        (run,) = ask(api, "/flow_runs/filter", {"sort": "START_TIME_DESC", "limit": 1})
+        (run,) = call_api(api, "/flow_runs/filter", {"sort": "START_TIME_DESC", "limit": 1})
         assert run["state_type"] == "FAILED"
         assert "privacy.epsilon" in run["state"]["message"]
         assert run["name"].startswith("wasp-20")
         with pytest.raises(ConfigError, match="dataset"):
             wasp(config, changes=["private=nosuch"])
-        (run,) = ask(api, "/flow_runs/filter", {"sort": "START_TIME_DESC", "limit": 1})
+        (run,) = call_api(api, "/flow_runs/filter", {"sort": "START_TIME_DESC", "limit": 1})
         assert run["state_type"] == "FAILED"
         assert run["name"].startswith("wasp-nosuch-e4-s0-20")
 
@@ -53,7 +53,7 @@ def test_a_key_in_an_error_that_nobody_foresaw(api: str, tmp_path: Path, monkeyp
     @flow
     def work() -> None:
         ids.append(str(runtime.flow_run.id))
-        with told(Story(tmp_path, begun=True)):
+        with explained_errors(ErrorContext(tmp_path, has_started=True)):
             fail.submit().result()
 
     with temporary_settings({PREFECT_API_URL: api, PREFECT_LOGGING_TO_API_ENABLED: True}):
@@ -61,9 +61,9 @@ def test_a_key_in_an_error_that_nobody_foresaw(api: str, tmp_path: Path, monkeyp
             work()
         mine = {"flow_runs": {"id": {"any_": ids}}}
         logs = {"logs": {"flow_run_id": {"any_": ids}}}
-        wait_until(lambda: "Traceback" in json.dumps(ask(api, "/logs/filter", logs)))
+        wait_until(lambda: "Traceback" in json.dumps(call_api(api, "/logs/filter", logs)))
         parts = (("logs", logs), ("task_runs", mine), ("flow_runs", mine))
-        stored = [json.dumps(ask(api, f"/{part}/filter", body)) for part, body in parts]
+        stored = [json.dumps(call_api(api, f"/{part}/filter", body)) for part, body in parts]
     assert [part for part in stored if KEY in part] == []
     assert all("the desk does not know ***" in part for part in stored)
     assert KEY not in (tmp_path / "failure.txt").read_text()
@@ -82,15 +82,18 @@ def test_a_first_command_prints_no_warning(tmp_path: Path, words: tuple[str, ...
     assert "Warning" not in errors
 
 
-# --- retention as a flow: told first, removed when asked to, on a real server
-def test_a_scheduled_cleaning_tells_first_and_removes_when_asked_to(api: str, home: Path) -> None:
+# --- retention as a flow: reported first, removed on request, on a real server
+def test_a_scheduled_cleaning_reports_first_and_removes_on_request(api: str, home: Path) -> None:
     left, rules = home / "embeddings" / ".x.parquet.00.tmp", Retention(intermediate_older_than="30d")
     left.parent.mkdir(mode=0o700)
     left.write_bytes(b"half")
     os.utime(left, (1, 1))
     with temporary_settings({PREFECT_API_URL: api, PREFECT_LOGGING_TO_API_ENABLED: False}):
-        told = clean(rules, remove=False)
-        assert (told["applied"], [one["path"] for one in told["going"]]) == (False, ["embeddings/.x.parquet.00.tmp"])
+        reported = clean(rules, remove=False)
+        assert (reported["applied"], [entry["path"] for entry in reported["going"]]) == (
+            False,
+            ["embeddings/.x.parquet.00.tmp"],
+        )
         assert left.exists()
         assert clean(rules, remove=True)["applied"] is True
     assert not left.exists()

@@ -1,4 +1,4 @@
-"""What a run shows on its page in Prefect, and how: in order, beside the work, and never at the run's expense."""
+"""The page of a run in Prefect: in order, in the background, and never at the run's expense."""
 
 import logging
 import sys
@@ -27,7 +27,7 @@ from tasks.prefect import page as page_steps
 from tasks.prefect.page import Page
 from tasks.prefect.runtime import run_step, submit_step, task_step
 from tasks.steps.students.evaluation import MeasureJob
-from tests.support.runs.served_flow import artifacts, ask
+from tests.support.runs.served_flow import artifacts, call_api
 from tests.support.servers.ports import free_port
 from tests.support.waits import wait_until
 
@@ -42,7 +42,7 @@ def server(api: str) -> Iterator[str]:
 def test_what_a_step_shows_is_the_step_s_own_and_there_when_the_run_is_over(server: str) -> None:
     @task
     def show() -> str:
-        page_steps.later(lambda: create_markdown_artifact("done", key="done"))
+        page_steps.defer(lambda: create_markdown_artifact("done", key="done"))
         return str(runtime.task_run.id)
 
     @flow
@@ -58,15 +58,15 @@ def test_what_a_step_shows_is_the_step_s_own_and_there_when_the_run_is_over(serv
 
 def test_nobody_waits_for_the_page_and_its_order_is_kept() -> None:
     page, free, shown = Page(), threading.Event(), list[int]()
-    page.later(free.wait)
+    page.defer(free.wait)
     for number in range(5):
-        page.later(partial(shown.append, number))
+        page.defer(partial(shown.append, number))
     assert shown == []
     free.set()
     page.flush()
     assert shown == [0, 1, 2, 3, 4]
-    page.later(partial(sys.exit, 3))
-    page.later(lambda: shown.append(5))
+    page.defer(partial(sys.exit, 3))
+    page.defer(lambda: shown.append(5))
     page.flush(5)
     assert shown[-1] == 5, "it begins anew, and goes on whatever ends one of its jobs"
 
@@ -76,22 +76,22 @@ def test_a_run_waits_for_its_own_artifacts_alone_and_leaves_out_none_of_others(s
 
     @flow
     def slow() -> None:
-        page.later(free.wait)
-        page.later(lambda: shown.append("slow"))
+        page.defer(free.wait)
+        page.defer(lambda: shown.append("slow"))
         quick()
         free.set()
         page.flush()
 
     @flow
     def quick() -> None:
-        page.later(lambda: shown.append("quick"))
+        page.defer(lambda: shown.append("quick"))
         page.flush(0.2)  # the page is still at the other run's: given up, and that of the other is not
 
     slow()
     assert shown == ["slow"]
 
 
-def test_a_page_that_is_away_or_slow_is_told_in_the_log_and_harms_no_run(
+def test_a_page_that_is_away_or_slow_is_reported_in_the_log_and_harms_no_run(
     server: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     page, free = Page(), threading.Event()
@@ -100,10 +100,10 @@ def test_a_page_that_is_away_or_slow_is_told_in_the_log_and_harms_no_run(
     def work() -> str:
         away = f"http://127.0.0.1:{free_port()}/api"
         with temporary_settings({PREFECT_API_URL: away, PREFECT_CLIENT_MAX_RETRIES: 0}):
-            page.later(_ask_the_server)
+            page.defer(_ask_the_server)
             page.flush()
-        page.later(free.wait)
-        page.later(lambda: left.append("shown"))
+        page.defer(free.wait)
+        page.defer(lambda: left.append("shown"))
         page.flush(0.2)
         return "done"
 
@@ -113,8 +113,8 @@ def test_a_page_that_is_away_or_slow_is_told_in_the_log_and_harms_no_run(
     free.set()
     page.flush()
     assert left == []
-    told = [record.getMessage() for record in caplog.records if "page" in record.getMessage()]
-    assert told == [
+    message = [record.getMessage() for record in caplog.records if "page" in record.getMessage()]
+    assert message == [
         "Prefect's page is missing artifacts (ConnectError); the run continues",
         "Prefect's page is slow; the last artifacts of this run are missing from it",
     ]
@@ -144,7 +144,7 @@ def measure(job: MeasureJob, weights: dict[str, float]) -> int:
     return len(job.written)
 
 
-def test_a_step_stands_behind_those_that_made_what_it_is_given(server: str) -> None:
+def test_a_step_follows_those_that_made_what_it_is_given(server: str) -> None:
     @flow
     def work() -> str:
         written = [submit_step(write, name) for name in ("one", "two", "three")]
@@ -157,12 +157,12 @@ def test_a_step_stands_behind_those_that_made_what_it_is_given(server: str) -> N
     where = {"flow_runs": {"id": {"any_": [run]}}}
 
     def completed() -> list[dict[str, Any]]:
-        tasks = ask(server, "/task_runs/filter", where)
-        return tasks if [one["state_name"] for one in tasks].count("Completed") == 5 else []
+        tasks = call_api(server, "/task_runs/filter", where)
+        return tasks if [entry["state_name"] for entry in tasks].count("Completed") == 5 else []
 
-    tasks = {one["id"]: one for one in wait_until(completed)}
-    (inputs,) = (one["task_inputs"] for one in tasks.values() if one["name"] == "measure")
-    behind = {tasks[one["id"]]["name"] for made in inputs.values() for one in made}
+    tasks = {entry["id"]: entry for entry in wait_until(completed)}
+    (inputs,) = (entry["task_inputs"] for entry in tasks.values() if entry["name"] == "measure")
+    behind = {tasks[entry["id"]]["name"] for made in inputs.values() for entry in made}
     assert behind == {"write one", "write three", "weigh"}
 
 
@@ -213,7 +213,7 @@ def test_a_short_step_and_work_outside_of_a_run_are_not_shown(server: str, monke
 
     assert artifacts(server, work()) == {}
     queued: list[object] = []
-    monkeypatch.setattr(page_steps, "later", queued.append)
+    monkeypatch.setattr(page_steps, "defer", queued.append)
     monkeypatch.setattr(prefect_progress, "EVERY_SECONDS", 0.0)
     with shown("preview", 3) as advance:
         advance(3)

@@ -34,8 +34,8 @@ def parent(tmp_path: Path) -> "Iterator[subprocess.Popen[str]]":
     home = tmp_path / "home"
     home.mkdir(mode=0o700)
     prepare_home(home)
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_API")}
-    environment = kept | {"WASP_HOME": str(home), "PYTHONPATH": str(ROOT)}
+    stored = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_API")}
+    environment = stored | {"WASP_HOME": str(home), "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(
         [sys.executable, "-c", PARENT],
         env=environment,

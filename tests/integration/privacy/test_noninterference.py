@@ -2,7 +2,7 @@
 
 Each flow runs on a dataset and on the same dataset without one row, with releases replaced by numbers that depend on no
 row (tests.support.processes.fixed_releases). All files, databases and output are then equal, except for times and
-random ids (tests.support.runs.public_traces), and every step takes as many times ten seconds. Beside each pair the
+random ids (tests.support.runs.public_traces), and every step takes as many times ten seconds. Next to each pair the
 first run is repeated: what differs between two equal runs is chance.
 """
 
@@ -39,7 +39,7 @@ ODD = pd.DataFrame({"text": ["", "what is this"], "label": ["login_problem", "no
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run left outside the private zone, and the duration of its steps."""
+    """Traces of a run outside the private zone, and the duration of its steps."""
 
     code: int
     traces: dict[str, list[str]]
@@ -81,20 +81,20 @@ def interference(
     A step is blamed for its duration if it takes equally long in two runs on the first table, and differently in two
     runs on the second.
     """
-    one, other, again = (run(root, flow, rows, declared) for rows in (first, second, first))
-    errors = [line for run in (one, other, again) for line in run.traces["output"] if "rror" in line]
-    assert (one.code, other.code, again.code) == (0, 0, 0), errors
-    assert_visible(one)
-    timed = slower(one, again, other)
+    entry, other, again = (run(root, flow, rows, declared) for rows in (first, second, first))
+    errors = [line for run in (entry, other, again) for line in run.traces["output"] if "rror" in line]
+    assert (entry.code, other.code, again.code) == (0, 0, 0), errors
+    assert_visible(entry)
+    timed = slower(entry, again, other)
     if timed:
-        timed &= slower(one, again, run(root, flow, second, declared))
-    return [*blamed(one.traces, again.traces, other.traces), *sorted(f"duration of {step}" for step in timed)]
+        timed &= slower(entry, again, run(root, flow, second, declared))
+    return [*blamed(entry.traces, again.traces, other.traces), *sorted(f"duration of {step}" for step in timed)]
 
 
-def slower(one: Outcome, again: Outcome, other: Outcome) -> set[str]:
+def slower(entry: Outcome, again: Outcome, other: Outcome) -> set[str]:
     """Return the steps whose duration is the same in two runs and another in the third."""
-    steady = {step for step, time in one.durations.items() if again.durations.get(step) == time}
-    return {step for step in steady if other.durations.get(step) != one.durations[step]}
+    steady = {step for step, time in entry.durations.items() if again.durations.get(step) == time}
+    return {step for step in steady if other.durations.get(step) != entry.durations[step]}
 
 
 def assert_visible(outcome: Outcome) -> None:
@@ -105,8 +105,8 @@ def assert_visible(outcome: Outcome) -> None:
 
 
 def assert_equal(root: Path, flow: str, first: pd.DataFrame, second: pd.DataFrame, declared: int | None = None) -> None:
-    found = interference(root, flow, first, second, declared)
-    assert not found, "\n".join(found[:20])
+    result = interference(root, flow, first, second, declared)
+    assert not result, "\n".join(result[:20])
 
 
 @pytest.mark.slow
@@ -130,9 +130,9 @@ def test_rows_that_cannot_be_used_change_nothing_outside_the_private_zone(tmp_pa
 @pytest.mark.slow
 def test_the_comparison_sees_votes_that_depend_on_the_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(LEAKS, "1")
-    found = interference(tmp_path, "wasp", ROWS, ROWS.drop(index=5))
-    assert any("release.parquet" in difference for difference in found)
-    assert not any("duration" in difference for difference in found)
+    result = interference(tmp_path, "wasp", ROWS, ROWS.drop(index=5))
+    assert any("release.parquet" in difference for difference in result)
+    assert not any("duration" in difference for difference in result)
 
 
 @pytest.mark.slow

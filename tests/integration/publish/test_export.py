@@ -24,7 +24,7 @@ from connectors.interfaces.rows import RowsRef
 from connectors.rows.reader import read_rows
 from flows.publish.bundle import format_verification, verify_bundle
 from flows.publish.export import check_student
-from tasks.private.rows.overlap import SHORTEST, passages
+from tasks.private.rows.overlap import MIN_PASSAGE, passages
 from tasks.students.train import load_student
 from tests.support.models.tiny import save_roberta
 from tests.support.paths import DESK
@@ -78,10 +78,10 @@ def plant(pipeline: Pipeline, run_id: str, words: str) -> None:
 def own_words(count: int) -> str:
     """Return the first words of a private row that share no standard sentence with a test row."""
     public = pd.read_parquet(DESK / "test.parquet")["text"].tolist()
-    standard = {passage for text in public for passage in passages(text, SHORTEST)}
+    standard = {passage for text in public for passage in passages(text, MIN_PASSAGE)}
     private = (text.split() for text in pd.read_parquet(DESK / "private.parquet")["text"])
     begun = (" ".join(words[:count]) for words in private if len(words) > count)
-    return next(words for words in begun if standard.isdisjoint(passages(words, SHORTEST)))
+    return next(words for words in begun if standard.isdisjoint(passages(words, MIN_PASSAGE)))
 
 
 def test_the_card_is_one_that_the_hub_reads_and_states_the_promise(bundle: Path) -> None:
@@ -138,13 +138,13 @@ def test_a_bundle_holds_for_its_maker_and_for_a_stranger_with_the_key(
     made = finished[0].answer("verify-bundle", str(bundle))
     assert (made["problems"], made["key_known"]) == ([], True)
     stranger = tmp_path / "stranger"
-    found = verify_bundle(bundle, stranger)
-    assert (found["problems"], found["key_known"]) == ([], False)
-    assert "an unverified key from the bundle itself" in format_verification(found)
+    actual = verify_bundle(bundle, stranger)
+    assert (actual["problems"], actual["key_known"]) == ([], False)
+    assert "an unverified key from the bundle itself" in format_verification(actual)
     unknown = Pipeline(stranger).call("verify-bundle", str(bundle))
     assert (unknown.returncode, "unverified key" in unknown.stdout) == (3, True)
-    found = verify_bundle(bundle, stranger, Path(shutil.copy(bundle / "public_key.pem", tmp_path / "sender.pem")))
-    assert (found["problems"], found["key_known"]) == ([], True)
+    actual = verify_bundle(bundle, stranger, Path(shutil.copy(bundle / "public_key.pem", tmp_path / "sender.pem")))
+    assert (actual["problems"], actual["key_known"]) == ([], True)
     assert not stranger.exists(), "checking makes no key"
 
 
@@ -178,13 +178,13 @@ def test_verify_bundle_names_what_differs(finished: Finished, bundle: Path, tmp_
     shutil.copytree(bundle, tmp_path / "copy")
     problem, spoil = SPOILT[name]
     spoil(tmp_path / "copy" / name)
-    found = verify_bundle(tmp_path / "copy", finished[0].home)
-    assert len(found["problems"]) == 1
-    assert f"{name}: {problem}" in format_verification(found)
+    actual = verify_bundle(tmp_path / "copy", finished[0].home)
+    assert len(actual["problems"]) == 1
+    assert f"{name}: {problem}" in format_verification(actual)
 
 
 def test_another_key_than_the_senders_is_noticed(finished: Finished, bundle: Path, tmp_path: Path) -> None:
-    """Whoever signs a changed bundle anew needs a key of their own, and that is not the sender's."""
+    """A changed bundle can only be signed with another key than the sender's."""
     from connectors.security.signing import open_signing_key, public_pem
     from flows.publish.bundle import seal
 
@@ -211,9 +211,9 @@ def test_twelve_words_of_a_private_row_stop_the_export_and_only_the_owner_reads_
     assert words not in refused.stdout + refused.stderr
     assert not (tmp_path / "out").exists()
     assert list(tmp_path.glob(".out*")) == []
-    told = copy.home / "private" / "problems" / f"overlap-{finished[1]}.json"
-    assert stat.S_IMODE(told.stat().st_mode) == 0o600
-    assert {problem["sample_id"] for problem in json.loads(told.read_text())["problems"]} == {0}
+    reported = copy.home / "private" / "problems" / f"overlap-{finished[1]}.json"
+    assert stat.S_IMODE(reported.stat().st_mode) == 0o600
+    assert {problem["sample_id"] for problem in json.loads(reported.read_text())["problems"]} == {0}
 
     passed = copy.answer("export", finished[1], str(tmp_path / "out"), "--no-overlap-check")
     assert passed["overlap_check"]["done"] is False
@@ -272,7 +272,7 @@ def test_a_student_may_hold_no_pickle(tmp_path: Path) -> None:
 
 
 def printed(bundle: Path, code: str, **used: str) -> str:
-    """Return what lines of a card print beside the bundle, without a hub."""
+    """Return what lines of a card print in the folder of the bundle, without a hub."""
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=bundle,

@@ -52,25 +52,25 @@ def test_what_one_machine_wrote_another_reuses(machine: Machine, tmp_path: Path)
     assert Artifacts(tmp_path / "local").write_table(PATH, TABLE, KEY, {"told": 1}) == ref
     other = pickle.loads(pickle.dumps(machine("b")))
     assert other.look_up(PATH, StepKey("step", 1, {"size": 4}))[1] == "recomputed because its parameters changed"
-    found, why = other.look_up(PATH, KEY)
+    result, why = other.look_up(PATH, KEY)
     assert why.startswith("reused because")
-    assert (found.sha256, found.reused) == (ref.sha256, True)
+    assert (result.sha256, result.reused) == (ref.sha256, True)
     pd.testing.assert_frame_equal(other.read_table(ref), TABLE)
     assert other.info(ref) == {"told": 1}
     assert other.exists(PATH)
 
 
 def test_every_kind_of_file_comes_back_on_another_machine(machine: Machine) -> None:
-    one, other = machine("a"), machine("b")
+    first, other = machine("a"), machine("b")
     matrix = np.arange(6, dtype=np.float32).reshape(2, 3)
-    assert np.array_equal(other.read_matrix(one.write_matrix("embeddings/m.parquet", matrix, KEY)), matrix)
-    assert other.read_json(one.write_json("runs/one/measures.json", {"fid": 0.5}, KEY)) == {"fid": 0.5}
-    folder = one.write_folder("runs/one/student", fill("weights", "words"), KEY)
+    assert np.array_equal(other.read_matrix(first.write_matrix("embeddings/m.parquet", matrix, KEY)), matrix)
+    assert other.read_json(first.write_json("runs/one/measures.json", {"fid": 0.5}, KEY)) == {"fid": 0.5}
+    folder = first.write_folder("runs/one/student", fill("weights", "words"), KEY)
     assert {file.name: file.read_text() for file in other.read_folder(folder).iterdir()} == {
         "weights": "weights",
         "words": "words",
     }
-    one.write_text("runs/one/manifest.json", '{"run_id": "one"}')
+    first.write_text("runs/one/manifest.json", '{"run_id": "one"}')
     assert other.read_text("runs/one/manifest.json") == '{"run_id": "one"}'
     assert other.read_text("runs/two/manifest.json") is None
     assert other.list_runs() == [{"run_id": "one"}]
@@ -78,20 +78,20 @@ def test_every_kind_of_file_comes_back_on_another_machine(machine: Machine) -> N
 
 
 def test_a_folder_that_shrinks_leaves_nothing_of_the_old_one(machine: Machine) -> None:
-    one, other = machine("a"), machine("b")
-    one.write_folder("runs/one/student", fill("old", "both"), KEY)
+    first, other = machine("a"), machine("b")
+    first.write_folder("runs/one/student", fill("old", "both"), KEY)
     newer = StepKey("step", 2)
-    ref = one.write_folder("runs/one/student", fill("both"), newer)
+    ref = first.write_folder("runs/one/student", fill("both"), newer)
     assert other.find("runs/one/student", newer) is not None
     assert [file.name for file in other.read_folder(ref).iterdir()] == ["both"]
 
 
 def test_private_files_never_leave_the_machine(machine: Machine, address: str) -> None:
-    one = machine("a")
-    one.write_private_arrays("private/votes/one.npz", {"vectors": np.ones(3)})
-    ref = one.write_matrix("private/reference/m.parquet", np.ones((2, 2), dtype=np.float32), KEY)
-    assert one.find(ref.path, KEY) is not None
-    one.write_table(PATH, TABLE, KEY)
+    first = machine("a")
+    first.write_private_arrays("private/votes/one.npz", {"vectors": np.ones(3)})
+    ref = first.write_matrix("private/reference/m.parquet", np.ones((2, 2), dtype=np.float32), KEY)
+    assert first.find(ref.path, KEY) is not None
+    first.write_table(PATH, TABLE, KEY)
     assert not [name for name in RemoteFiles(address).below("") if "private" in name or "one.npz" in name]
     other = machine("b")
     assert other.read_private_arrays("private/votes/one.npz") is None
@@ -120,13 +120,13 @@ def test_what_could_not_be_sent_is_sent_by_the_next_attempt_and_not_made_again(
 
 
 def test_finished_artifacts_are_listed_by_pattern(machine: Machine) -> None:
-    one = machine("a")
-    one.write_table("runs/one/iteration=0/release.parquet", TABLE, KEY, {"ledger_entry": "x"})
-    one.write_table("runs/two/iteration=0/release.parquet", TABLE, KEY)
-    one.write_table("runs/two/iteration=0/other.parquet", TABLE, KEY)
-    found = machine("b").finished("runs/*/iteration=*/release.parquet")
-    assert list(found) == ["runs/one/iteration=0/release.parquet", "runs/two/iteration=0/release.parquet"]
-    assert found["runs/one/iteration=0/release.parquet"]["info"] == {"ledger_entry": "x"}
+    entry = machine("a")
+    entry.write_table("runs/one/iteration=0/release.parquet", TABLE, KEY, {"ledger_entry": "x"})
+    entry.write_table("runs/two/iteration=0/release.parquet", TABLE, KEY)
+    entry.write_table("runs/two/iteration=0/other.parquet", TABLE, KEY)
+    result = machine("b").finished("runs/*/iteration=*/release.parquet")
+    assert list(result) == ["runs/one/iteration=0/release.parquet", "runs/two/iteration=0/release.parquet"]
+    assert result["runs/one/iteration=0/release.parquet"]["info"] == {"ledger_entry": "x"}
 
 
 def test_a_store_that_does_not_answer_is_an_error_and_never_an_empty_one(
@@ -134,8 +134,8 @@ def test_a_store_that_does_not_answer_is_an_error_and_never_an_empty_one(
 ) -> None:
     if not address.startswith("s3"):
         pytest.skip("a folder always answers")
-    one = machine("a")
-    ref = one.write_table(PATH, TABLE, KEY)
+    entry = machine("a")
+    ref = entry.write_table(PATH, TABLE, KEY)
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     gone, started = machine("a"), time.monotonic()
     for ask in (
@@ -149,7 +149,7 @@ def test_a_store_that_does_not_answer_is_an_error_and_never_an_empty_one(
         with pytest.raises(ArtifactError, match="The artifact store is not available: .*wasp resume RUN_ID"):
             ask()
     assert time.monotonic() - started < 60
-    # what this machine holds is whole, whatever the network does
+    # the files of this machine are whole, even if the network fails
     assert gone.read_table(ref).equals(TABLE)
 
 
@@ -178,7 +178,7 @@ def test_a_store_that_lost_what_it_held_is_refused_instead_of_filled_again(machi
     machine("b").check()  # a machine that never saw it begins it
 
 
-def test_a_bucket_that_does_not_exist_is_told_before_anything_is_made(
+def test_a_bucket_that_does_not_exist_is_reported_before_anything_is_made(
     s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in s3.environment.items():
@@ -200,7 +200,7 @@ def test_an_address_that_cannot_be_one_is_refused(
 ) -> None:
     with pytest.raises(ConfigError, match=words):
         check_address(address)
-    assert RemoteFiles(f"file://{tmp_path}/").place("x") == f"{tmp_path}/x"
+    assert RemoteFiles(f"file://{tmp_path}/").url_of("x") == f"{tmp_path}/x"
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(MissingPackageError, match=r"pip install .*\[s3\]'"):
         check_address("s3://bucket/wasp")

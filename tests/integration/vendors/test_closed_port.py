@@ -6,7 +6,7 @@ import pytest
 
 from connectors.interfaces.errors import TemporaryError
 from connectors.interfaces.models import ModelSpec
-from connectors.models.vendors import gate
+from connectors.models.vendors import endpoint_limiter
 from connectors.models.vendors.litellm import LiteLlmModel
 from tests.support.servers.ports import free_port
 from tests.support.servers.vendor import VendorServer
@@ -15,7 +15,7 @@ from tests.support.servers.vendor_models import VENDORS, recording, writings
 
 @pytest.mark.parametrize("vendor", sorted(VENDORS))
 def test_a_closed_port_is_said_once_at_the_first_refusal(vendor, tmp_path, caplog, monkeypatch):
-    monkeypatch.setattr(gate, "FIRST_WAIT", 0.01)
+    monkeypatch.setattr(endpoint_limiter, "FIRST_WAIT", 0.01)
     port = free_port()
     model = recording(vendor, f"http://127.0.0.1:{port}", tmp_path)
     with caplog.at_level(logging.WARNING, "connectors"), pytest.raises(TemporaryError, match="unreachable"):

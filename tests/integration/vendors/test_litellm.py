@@ -10,7 +10,7 @@ from connectors.interfaces.models import ModelSpec
 from connectors.interfaces.prompts import Prompt
 from connectors.models.base.completion_cache import Recording
 from connectors.models.base.completion_store import CompletionStore
-from connectors.models.base.cost_limit import Purse
+from connectors.models.base.cost_limit import CostBudget
 from connectors.models.base.registry import check_model
 from connectors.models.vendors.litellm import LiteLlmModel
 from tests.support.contracts.vendors import KEY, VendorPromises
@@ -43,8 +43,8 @@ class LiteLlmPromises(VendorPromises):
     def open(self, *servers: Any, **options: Any) -> Any:
         urls = [server.url + self.suffix for server in servers]
         key = {"key": f"env:{self.variable}"}
-        given = {"concurrency": 1, "timeout": 2, "tries": 3, "endpoints": urls, **key, **options}
-        return self.connector.from_spec(ModelSpec("writer", "vendor", self.model_name, given))
+        arguments = {"concurrency": 1, "timeout": 2, "tries": 3, "endpoints": urls, **key, **options}
+        return self.connector.from_spec(ModelSpec("writer", "vendor", self.model_name, arguments))
 
     # litellm converts counts of other types
     estimates: ClassVar[Any] = [(11, 7, False), (None, 7, True), (11, None, True), (0, 7, True), (11, 0, True)]
@@ -89,7 +89,13 @@ class TestAnthropicRoute(LiteLlmPromises):
     def test_a_response_without_usage_counts_at_its_worst_price(self, server, tmp_path):
         server.plan = lambda request: with_usage(request, None, "A text of some words.")
         model = self.open(server, price={"input": 100.0, "output": 300.0}, tries=1)
-        purse = Purse(tmp_path / "money.jsonl", most=1.0)
-        (answer,) = Recording(model, CompletionStore(tmp_path / "answers"), purse=purse).complete(writings(1))
+        cost_budget = CostBudget(tmp_path / "money.jsonl", most=1.0)
+        (answer,) = Recording(model, CompletionStore(tmp_path / "answers"), cost_budget=cost_budget).complete(
+            writings(1)
+        )
         assert answer.finish_reason == "error"
-        assert purse.spent == purse.estimated == pytest.approx(model.worst_dollars(model.request(writings(1)[0])))
+        assert (
+            cost_budget.spent
+            == cost_budget.estimated
+            == pytest.approx(model.worst_dollars(model.request(writings(1)[0])))
+        )

@@ -52,11 +52,11 @@ class TestChat(VendorPromises):
         assert [("max_tokens" in request.body) for request in server.requests] == [True] + [False] * 5
         assert server.requests[-1].body["max_completion_tokens"] == 256
 
-    def test_openai_itself_is_asked_with_the_newer_limit(self):
+    def test_openai_itself_is_called_with_the_newer_limit(self):
         model = OpenAIModel.from_spec(ModelSpec("writer", "openai", "gpt-x"))
         assert "max_completion_tokens" in model.request(Prompt("Write.", "a"))
 
-    def test_an_empty_answer_is_asked_again_with_another_seed(self, server):
+    def test_an_empty_answer_is_requested_again_with_another_seed(self, server):
         server.script.append(lambda request: ok(request, None))
         self.open(server).complete([Prompt("Write.", "a", seed=5)])
         assert [request.body["seed"] for request in server.requests] == [5, 6]
@@ -65,7 +65,7 @@ class TestChat(VendorPromises):
         self.open(server, seeded=False).complete(writings(1))
         assert "seed" not in server.requests[0].body
 
-    def test_azure_is_asked_by_deployment_and_version(self, server):
+    def test_azure_is_called_by_deployment_and_version(self, server):
         azure = {"api_version": "2024-10-21", "deployment": "our-gpt"}
         (answer,) = self.open(endpoints=[server.url], azure=azure).complete(writings(1))
         assert answer.finish_reason == "stop"
@@ -84,7 +84,7 @@ class TestChat(VendorPromises):
         with pytest.raises(ConfigError, match=next(iter(options))):
             self.open(server, **options)
 
-    def test_a_server_without_keys_is_asked_without_one(self, server, monkeypatch):
+    def test_a_server_without_keys_is_called_without_one(self, server, monkeypatch):
         monkeypatch.delenv(self.variable)
         assert self.open(server, key="none").complete(writings(1))[0].finish_reason == "stop"
         assert KEY not in server.requests[0].headers.values()
@@ -112,9 +112,9 @@ class TestLegacyCompletions(TestChat):
             "model": "some-model", "max_tokens": 33, "seed": 5, "temperature": 1.0, "top_k": 50, "prompt": "Write.",
         }  # fmt: skip
 
-    def test_azure_is_asked_by_deployment_and_version(self, server):
+    def test_azure_is_called_by_deployment_and_version(self, server):
         self.open(endpoints=[server.url], azure={"api_version": "2024-10-21"}).complete(writings(1))
         assert server.requests[0].path == "/openai/deployments/some-model/completions?api-version=2024-10-21"
 
     test_a_refusal_field_is_a_refusal = None
-    test_openai_itself_is_asked_with_the_newer_limit = None
+    test_openai_itself_is_called_with_the_newer_limit = None

@@ -29,7 +29,7 @@ def started(vendor: str, url: str, folder: Path, prompts: int = 300) -> subproce
 
 
 @pytest.mark.parametrize("vendor", VENDORS)
-def test_after_kill_9_at_most_the_answers_in_flight_are_asked_again(vendor, tmp_path):
+def test_after_kill_9_at_most_the_answers_in_flight_are_requested_again(vendor, tmp_path):
     with VendorServer(latency=0.03) as server:
         child = started(vendor, server.url, tmp_path)
         wait_until(lambda: server.count >= 150, child, every=0.002)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from connectors.interfaces import cancellation
-from connectors.models.vendors.gate import FIRST_LIMIT
+from connectors.models.vendors.endpoint_limiter import FIRST_LIMIT
 from tests.support.paths import ROOT
 from tests.support.servers.vendor import VendorServer
 from tests.support.servers.vendor_messages import failure
@@ -109,11 +109,11 @@ def test_a_stop_in_another_thread_keeps_what_is_in_flight_and_starts_nothing(tmp
 
 
 def test_a_caller_that_must_stop_still_gets_the_calls_in_flight(tmp_path):
-    kept = []
+    stored = []
 
     def keep(position, completion):
-        kept.append(position)
-        if len(kept) >= 5:
+        stored.append(position)
+        if len(stored) >= 5:
             raise cancellation.ProcessEnds
 
     with VendorServer(latency=0.2) as server:

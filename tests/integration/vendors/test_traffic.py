@@ -38,7 +38,7 @@ def test_calls_are_counted_by_outcome_and_summed(tmp_path):
     ("served", "warns"),
     [("m", False), ("m-2026-11-01", False), ("vendor/m", False), ("cheap-model", True), (None, False)],
 )
-def test_another_model_than_asked_is_said_once_and_kept(served, warns, tmp_path, caplog):
+def test_another_model_than_requested_is_said_once_and_kept(served, warns, tmp_path, caplog):
     def answer(request):
         reply = ok(request)
         reply.body |= {"model": served, "id": f"call {request.body['seed']}"}
@@ -49,7 +49,7 @@ def test_another_model_than_asked_is_said_once_and_kept(served, warns, tmp_path,
         model.complete(writings(5))
     messages = [record.getMessage() for record in caplog.records]
     assert messages == (
-        ["Model 'writer': 'm' was asked for, and 'cheap-model' answers. Check `model`."] if warns else []
+        ["Model 'writer': requested 'm', but the server used 'cheap-model'. Check `model`."] if warns else []
     )
     (calls,) = model.traffic().values()
     assert calls.served == (("cheap-model",) if warns else ())
@@ -112,7 +112,7 @@ def test_a_field_that_the_server_refuses_is_named(detail, tmp_path):
         recording("openai", server.url, tmp_path).complete(writings(30))
 
 
-def test_a_refusal_in_words_is_passed_on(tmp_path):
+def test_a_textual_refusal_is_passed_on(tmp_path):
     with VendorServer(plan=lambda request: Reply(422, {"detail": "no tokens left"})) as server:
         (completion,) = recording("openai", server.url, tmp_path, tries=1).complete(writings(1))
     assert completion.error.endswith("(HTTP 422): no tokens left")

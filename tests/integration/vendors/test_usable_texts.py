@@ -14,7 +14,7 @@ from flows.config.files import check_config
 from flows.engine.lifecycle import return_reservation
 from flows.engine.prepare import prepare
 from flows.engine.run import Run
-from flows.engine.run_manifest import open_book
+from flows.engine.run_manifest import open_manifest
 from flows.methods.aug_pe.run import AugPeRun
 from flows.methods.kd_tutor.run import KdRun
 from flows.methods.pre_text.run import PreTextRun
@@ -49,9 +49,9 @@ def opened(home: Path, server: VendorServer, flow: str = "wasp", style: str = "a
     if method.get("guidance") == "kernel":
         del values["method"]["votes"]
     prepared = prepare(flow, check_config(find_flow(flow).config, values, "the test"), home)
-    name = prepared.tools.called
+    name = prepared.tools.run_name
     prepared.tools.ledger.reserve(name.dataset, prepared.plan, "the test")
-    return RUNS[flow](prepared, open_book(flow, prepared), 0.0)
+    return RUNS[flow](prepared, open_manifest(flow, prepared), 0.0)
 
 
 def kinds(run: Run) -> list[str]:
@@ -161,7 +161,7 @@ def test_a_stop_right_after_writing_names_its_step_and_returns_the_reservation(
     assert kinds(run) == ["register", "reserve", "finish"]
 
 
-def test_a_resumed_run_asks_for_the_missing_texts_alone(tmp_path: Path, server: VendorServer) -> None:
+def test_a_resumed_run_requests_the_missing_texts_alone(tmp_path: Path, server: VendorServer) -> None:
     server.plan = one_class_refused
     run = opened(tmp_path / "home", server)
     before = written_by(run)

@@ -31,20 +31,20 @@ PASSING = (
     ElementNotInteractableException,
     NoSuchElementException,
 )
-"""What a page that is being redrawn answers; the next look sees it whole."""
+"""Errors of a page that is being redrawn; the next look sees it whole."""
 STILL = """const [element, done] = arguments
 element.scrollIntoView({block: 'center', behavior: 'instant'})
 const place = () => JSON.stringify(element.getBoundingClientRect())
 const before = place()
 setTimeout(() => done(place() === before), 60)"""
-"""Whether an element stays where it is: a click on one that is being moved lands beside it."""
+"""True if an element does not move: a click on a moving one misses it."""
 WORDS = "return document.body ? document.body.innerText : ''"
-"""What the page shows, read in one look: an element that is asked for first may be replaced before it answers."""
+"""Content of the page, read in one look: an element that is selected first may be replaced before it is read."""
 SCROLLED = "return Math.max(0, ...[...document.querySelectorAll('*')].map(e => e.scrollHeight - e.clientHeight))"
 
 
 class Browser:
-    """One window. Whatever is asked for is waited for; what does not come is told with what the page showed."""
+    """One window. It waits for each element; a missing one is reported with the content of the page."""
 
     def __init__(self, driver: webdriver.Chrome, shots: Path) -> None:
         self.driver = driver
@@ -61,10 +61,10 @@ class Browser:
     def open(self, address: str) -> None:
         self.driver.get(address)
 
-    def wait(self, what: str, found: Callable[[], Any], patience: float = PATIENCE) -> Any:
+    def wait(self, what: str, result: Callable[[], Any], patience: float = PATIENCE) -> Any:
         """Return the first true value of `found`."""
         try:
-            return WebDriverWait(self.driver, patience, 0.1, PASSING).until(lambda _: found())
+            return WebDriverWait(self.driver, patience, 0.1, PASSING).until(lambda _: result())
         except TimeoutException:
             self.shot(f"not-seen-{re.sub('[^a-z0-9]+', '-', what.lower())[:60]}")
             message = f"not seen in {patience:.0f} s: {what}\n{self.address}\n{self.text[:1500]}"
@@ -98,7 +98,7 @@ class Browser:
         self.wait(what, clicked)
 
     def field(self, *labels: str) -> str:
-        """Return the path of a field of a form: its label, after the labels of the boxes that it lies in."""
+        """Return the path of a field of a form: its label, after the labels of the boxes around it."""
         path = ""
         for label in labels:
             same = f"normalize-space(.)={quoted(label)} or normalize-space(.)={quoted(label + ' (Optional)')}"

@@ -1,4 +1,4 @@
-"""What a person does in the Prefect UI, one method per intention."""
+"""Actions of a person in the Prefect UI, one method per intention."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +14,7 @@ DEMO: dict[str, Any] = {
     "method": {"guidance": "votes", "iterations": 3, "samples": 72, "votes": 4, "examples": 4},
     "student": {"kind": "linear"},
 }
-"""What is made smaller in the form of the demo, so that a run takes seconds."""
+"""Smaller values in the form of the demo, for a run of seconds."""
 RUN_TAKES = 240.0
 ENDS = ("Completed", "Failed", "Crashed", "Cancelled")
 STATE = "//main//nav/following-sibling::div[1]/*[1]"
@@ -33,8 +33,8 @@ class Story:
         """Go from the list of deployments to the form of a run with values of one's own."""
         self.window.open(f"{self.site.prefect}/v2/deployments?limit=50")
         # Other flows have a deployment of that name too.
-        place = self.site.deployment(DEPLOYMENT)["id"]
-        self.window.press(f"//a[contains(@href, '/deployment/{place}')]", f"link to {DEPLOYMENT}")
+        location = self.site.deployment(DEPLOYMENT)["id"]
+        self.window.press(f"//a[contains(@href, '/deployment/{location}')]", f"link to {DEPLOYMENT}")
         self.window.see("Runs", "Schedules")
         self.window.click("Run")
         self.window.click("Custom run", "menuitem")
@@ -56,15 +56,15 @@ class Story:
         """The state that the open page of a run shows."""
         return str(self.window.driver.find_element(By.XPATH, STATE).text)
 
-    def see_state(self, wanted: str) -> None:
-        """Wait until the open page of a run shows a state; another end is told at once."""
+    def see_state(self, expected: str) -> None:
+        """Wait until the open page of a run shows a state; another end is reported at once."""
 
         def reached() -> str:
             seen = self.state
-            return seen if seen in {wanted, *ENDS} else ""
+            return seen if seen in {expected, *ENDS} else ""
 
-        seen = self.window.wait(f"the state {wanted}", reached, patience=RUN_TAKES)
-        assert seen == wanted, self.window.text[-3000:]
+        seen = self.window.wait(f"the state {expected}", reached, patience=RUN_TAKES)
+        assert seen == expected, self.window.text[-3000:]
 
     def open_artifact(self, flow_run: str, key: str) -> None:
         """Go from the page of a run to one of its artifacts."""

@@ -1,4 +1,4 @@
-"""What both paid connectors promise, against a real local server: faults with exact numbers of calls, keys, money."""
+"""Promises of both paid connectors, against a real local server: faults with exact numbers of calls, keys, money."""
 
 import logging
 import pickle
@@ -17,8 +17,8 @@ from connectors.interfaces.models import Completion, ModelSpec, Usage
 from connectors.interfaces.prompts import Prompt
 from connectors.models.base.completion_cache import Recording
 from connectors.models.base.completion_store import CompletionStore
-from connectors.models.base.cost_limit import Purse
-from connectors.models.vendors import gate
+from connectors.models.base.cost_limit import CostBudget
+from connectors.models.vendors import endpoint_limiter
 from tests.support.servers.vendor import VendorServer
 from tests.support.servers.vendor_faults import FAULTS, Fault, cost
 from tests.support.servers.vendor_messages import billed_tokens, failure, no_choices, ok, text_for, with_usage
@@ -26,8 +26,8 @@ from tests.support.servers.vendor_models import writings
 from wasp.testing import LanguageModelContract
 
 KEY = "sk-planted-5e1f0c0ffee"
-FAST = {"FIRST_WAIT": 0.01, "LONGEST_WAIT": 0.05, "DOUBT_SECONDS": 0.1}
-"""Constants of the gate that let tests wait for nothing."""
+FAST = {"FIRST_WAIT": 0.01, "MAX_WAIT": 0.05, "DOUBT_SECONDS": 0.1}
+"""Constants of the limiter that let tests wait for nothing."""
 
 
 class VendorPromises(LanguageModelContract):
@@ -48,21 +48,21 @@ class VendorPromises(LanguageModelContract):
     def planted_key(self, monkeypatch):
         monkeypatch.setenv(self.variable, KEY)
         for name, seconds in FAST.items():
-            monkeypatch.setattr(gate, name, seconds)
+            monkeypatch.setattr(endpoint_limiter, name, seconds)
 
     def open(self, *servers: VendorServer, **options: Any) -> Any:
         urls = [server.url + self.suffix for server in servers]
-        given = {"concurrency": 1, "timeout": 2, "tries": 3, "endpoints": urls, **options}
-        return self.connector.from_spec(ModelSpec("writer", "vendor", "some-model", given))
+        arguments = {"concurrency": 1, "timeout": 2, "tries": 3, "endpoints": urls, **options}
+        return self.connector.from_spec(ModelSpec("writer", "vendor", "some-model", arguments))
 
     @pytest.fixture
     def model(self, server):
         return self.open(server, concurrency=4)
 
     def paying(self, model: Any, folder: Path, most: float | None) -> Recording:
-        """Return a model whose completions are stored and paid from a purse of this limit."""
-        purse = Purse(folder / "money.jsonl", most=most)
-        return Recording(model, CompletionStore(folder / "answers"), purse=purse)
+        """Return a model whose completions are stored and paid from a cost budget of this limit."""
+        cost_budget = CostBudget(folder / "money.jsonl", most=most)
+        return Recording(model, CompletionStore(folder / "answers"), cost_budget=cost_budget)
 
     # --- the fault matrix
     faults: ClassVar[dict[str, Fault | None]] = {}
@@ -80,13 +80,13 @@ class VendorPromises(LanguageModelContract):
         reply = FAULTS[name].reply
         answer = reply if callable(reply) else lambda request: reply
         server.plan = lambda request: answer(request) if "number 0" in request.prompt else None
-        kept: list[tuple[int, Completion]] = []
-        first, second = self.open(server).complete(writings(2), lambda i, c: kept.append((i, c)))
+        remaining: list[tuple[int, Completion]] = []
+        first, second = self.open(server).complete(writings(2), lambda i, c: remaining.append((i, c)))
         assert server.count == (3 if name == "no choices" else 4), "an empty completion is requested twice"
         assert first.finish_reason == "error"
         assert first.error
         assert second.finish_reason == "stop"
-        assert dict(kept) == {0: first, 1: second}
+        assert dict(remaining) == {0: first, 1: second}
 
     @pytest.mark.parametrize("status", [429, 503, 529])
     def test_being_turned_away_uses_up_no_try(self, server, status):
@@ -103,7 +103,7 @@ class VendorPromises(LanguageModelContract):
         assert times[1] - times[0] >= 0.4
 
     @pytest.mark.parametrize("name", ["401", "403", "404", "402", "no balance", "quota used up", "an option"])
-    def test_what_ends_the_model_is_asked_once_and_says_what_to_do(self, server, name):
+    def test_what_ends_the_model_is_called_once_and_says_what_to_do(self, server, name):
         server.script.extend([FAULTS[name].reply] * 9)
         with pytest.raises(FinalError, match=f"'writer' at 127.0.0.1:{server.port}: ") as raised:
             self.open(server).complete(writings(5))
@@ -114,15 +114,15 @@ class VendorPromises(LanguageModelContract):
         server.plan = lambda request: failure(503)
         with pytest.raises(TemporaryError):
             self.open(server).complete(writings(50))
-        assert server.count == gate.MOST_ROUNDS
+        assert server.count == endpoint_limiter.MAX_ROUNDS
 
     def test_answers_that_came_before_the_end_are_kept(self, server):
         server.script.extend([ok] * 3)
         server.plan = lambda request: failure(401)
-        kept: list[int] = []
+        remaining: list[int] = []
         with pytest.raises(FinalError):
-            self.open(server).complete(writings(6), lambda i, c: kept.append(i))
-        assert sorted(kept) == [0, 1, 2]
+            self.open(server).complete(writings(6), lambda i, c: remaining.append(i))
+        assert sorted(remaining) == [0, 1, 2]
         assert server.count == 4 + 2, "two probes of the key that worked before"
 
     def test_a_refusal_that_only_one_prompt_gets_is_the_prompts(self, server):
@@ -134,7 +134,7 @@ class VendorPromises(LanguageModelContract):
         assert server.count == 5 + 3
 
     # --- several endpoints
-    def test_the_least_loaded_endpoint_is_asked_first(self):
+    def test_the_least_loaded_endpoint_is_called_first(self):
         with VendorServer(latency=0.05) as fast, VendorServer(latency=0.25) as slow:
             answers = self.open(fast, slow, concurrency=3).complete(writings(40))
         assert all(answer.finish_reason == "stop" for answer in answers)
@@ -155,11 +155,11 @@ class VendorPromises(LanguageModelContract):
     # --- leaving early
     @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
     def test_an_interruption_while_keeping_stops_at_once(self, error):
-        kept: list[int] = []
+        remaining: list[int] = []
 
         def keep(position: int, completion: Completion) -> None:
-            kept.append(position)
-            if len(kept) == 10:
+            remaining.append(position)
+            if len(remaining) == 10:
                 raise error
 
         with VendorServer(latency=0.05) as server:
@@ -202,16 +202,16 @@ class VendorPromises(LanguageModelContract):
         options = {"system": system} if system and "system" in self.open(server).options.decoding else {}
         model = self.open(server, price=price, tries=1, max_tokens=20, concurrency=8, **options)
         recording = self.paying(model, tmp_path, 15 * model.worst_dollars(model.request(writings(1)[0])))
-        purse, store = recording.purse, recording.store
+        cost_budget, store = recording.cost_budget, recording.store
         with pytest.raises(MoneyError, match=r"of which .* estimated"):
             recording.complete(writings(300))
         assert 10 < len(bill) < 300
-        assert sum(bill) <= purse.spent <= purse.most, (sum(bill), purse.spent, purse.most)
-        assert purse.estimated == purse.spent == Purse(purse.journal).estimated
+        assert sum(bill) <= cost_budget.spent <= cost_budget.most, (sum(bill), cost_budget.spent, cost_budget.most)
+        assert cost_budget.estimated == cost_budget.spent == CostBudget(cost_budget.journal).estimated
         stored = [entry.completion for entry in store.since(model.identity, 0)]
         assert len(stored) == len(bill)
         assert all(completion.estimated for completion in stored)
-        assert sum(completion.dollars for completion in stored) == pytest.approx(purse.spent)
+        assert sum(completion.dollars for completion in stored) == pytest.approx(cost_budget.spent)
 
     @pytest.mark.parametrize(
         "name", ["cut off", "malformed JSON", "HTML with status 200", "dropped", "later than the timeout", "no choices"]
@@ -231,11 +231,11 @@ class VendorPromises(LanguageModelContract):
         recording = self.paying(model, tmp_path, 60 * model.worst_dollars(model.request(writings(1)[0])))
         with pytest.raises(MoneyError):
             recording.complete(writings(900))
-        purse = recording.purse
-        assert sum(bill) <= purse.spent <= purse.most, (sum(bill), purse.spent, purse.most)
-        assert purse.spent >= 0.95 * purse.most
-        assert (purse.estimated > 0) == (name != "no choices")
-        assert Purse(purse.journal).spent == pytest.approx(purse.spent)
+        cost_budget = recording.cost_budget
+        assert sum(bill) <= cost_budget.spent <= cost_budget.most, (sum(bill), cost_budget.spent, cost_budget.most)
+        assert cost_budget.spent >= 0.95 * cost_budget.most
+        assert (cost_budget.estimated > 0) == (name != "no choices")
+        assert CostBudget(cost_budget.journal).spent == pytest.approx(cost_budget.spent)
 
     @pytest.mark.parametrize("name", ["429", "500", "nobody listens"])
     def test_calls_that_were_not_billed_cost_nothing(self, server, tmp_path, name):
@@ -246,12 +246,12 @@ class VendorPromises(LanguageModelContract):
                 recording.inner = self.open(gone, price=price)
             with pytest.raises(TemporaryError):
                 recording.complete(writings(4))
-            assert recording.purse.spent == 0
+            assert recording.cost_budget.spent == 0
             return
         server.script.extend([failure(int(name), headers={"retry-after": "0.01"})] * 2)
         recording.complete(writings(4))
-        assert recording.purse.spent == pytest.approx(4 * (11 * 1000 + 7 * 3000) / 1e6)
-        assert recording.purse.estimated == 0
+        assert recording.cost_budget.spent == pytest.approx(4 * (11 * 1000 + 7 * 3000) / 1e6)
+        assert recording.cost_budget.estimated == 0
 
     def test_a_cap_of_a_little_more_than_the_cost_slows_nothing_down(self, tmp_path):
         seconds = {}
@@ -315,9 +315,9 @@ class VendorPromises(LanguageModelContract):
         model = self.open(server)
         echo = failure(400, f"Your key {KEY} and Bearer {KEY} are fine, the prompt is not")
         server.script.extend([echo, failure(500, KEY), ok, *[failure(401, f"bad key {KEY}")] * 3])
-        kept: list[Completion] = []
+        remaining: list[Completion] = []
         with pytest.raises(FinalError) as raised:
-            model.complete(writings(5), lambda i, c: kept.append(c))
+            model.complete(writings(5), lambda i, c: remaining.append(c))
         assert {request.key for request in server.requests} == {KEY}
         # The first frame is this test, which knows the key.
         trace = traceback.StackSummary.extract(traceback.walk_tb(raised.tb.tb_next), capture_locals=True)
@@ -328,7 +328,7 @@ class VendorPromises(LanguageModelContract):
             + repr(model)
             + repr(vars(model))
             + model.identity
-            + repr(kept)
+            + repr(remaining)
             + caplog.text
         )
         assert "127.0.0.1" in seen
@@ -364,7 +364,7 @@ class VendorPromises(LanguageModelContract):
         assert "secret" not in str(raised.value).replace("Secret block", "")
 
     def test_the_identity_follows_decoding_and_not_the_address(self, server):
-        one = self.open(server)
-        assert self.open(endpoints=["https://elsewhere.example/v1"], concurrency=9).identity == one.identity
-        assert self.open(server, temperature=0.3).identity != one.identity
-        assert self.open(server, edition="two").identity != one.identity
+        item = self.open(server)
+        assert self.open(endpoints=["https://elsewhere.example/v1"], concurrency=9).identity == item.identity
+        assert self.open(server, temperature=0.3).identity != item.identity
+        assert self.open(server, edition="two").identity != item.identity

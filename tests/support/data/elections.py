@@ -1,4 +1,4 @@
-"""Small elections for tests: who votes, who stands, what is counted."""
+"""Small elections for tests: voters, candidates and counts."""
 
 from dataclasses import replace
 from typing import Any
@@ -32,21 +32,21 @@ def counts(voters: Ballot, some: Candidates, **privacy: Any) -> Any:
 
 
 def without(voters: Ballot, *rows: int) -> Ballot:
-    left = [place for place in range(len(voters.labels)) if place not in rows]
-    persons = None if voters.persons is None else [voters.persons[place] for place in left]
-    labels = [voters.labels[place] for place in left]
+    left = [position for position in range(len(voters.labels)) if position not in rows]
+    persons = None if voters.persons is None else [voters.persons[position] for position in left]
+    labels = [voters.labels[position] for position in left]
     return replace(voters, vectors=voters.vectors[left], labels=labels, persons=persons)
 
 
 def squared_bound(votes: int) -> int:
     """Return the squared sensitivity in integer steps, exactly."""
     scale = max(2 ** (votes - 1), 128)
-    return 2 * sum((scale >> place) ** 2 for place in range(votes))
+    return 2 * sum((scale >> position) ** 2 for position in range(votes))
 
 
 @st.composite
 def elections(draw: Any, persons: bool = False) -> tuple[Ballot, Candidates]:
-    """Draw small elections full of ties: few distinct vectors, up to three classes, a label nobody stands for."""
+    """Draw small elections full of ties: few distinct vectors, up to three classes, a label without candidates."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     votes, size, number = draw(st.sampled_from([1, 2, 8, 11])), draw(st.integers(0, 30)), draw(st.integers(1, 7))
     pool = rng.integers(-2, 3, size=(max(1, size * 3 // 4), 3)).astype(np.float32)

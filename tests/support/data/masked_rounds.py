@@ -21,7 +21,7 @@ class Federation:
     registry: dict[str, bytes] = field(default_factory=dict)
 
     def __post_init__(self):
-        self.secret = {f"party-{one:02d}": secrets.token_bytes(32) for one in range(1, self.number + 1)}
+        self.secret = {f"party-{entry:02d}": secrets.token_bytes(32) for entry in range(1, self.number + 1)}
         self.registry = {party: public_pem(secret) for party, secret in self.secret.items()}
 
     def plan(self, length: int, **changes: Any) -> RoundPlan:

@@ -29,10 +29,10 @@ def readable(path: Path) -> Iterator[bytes]:
 
 
 def found_outside(folder: Path, words: list[str]) -> list[str]:
-    found = []
+    result = []
     for path in folder.rglob("*"):
         if not path.is_file() or "private" in path.relative_to(folder).parts:
             continue
         for content in readable(path):
-            found += [f"{word} in {path}" for word in words if word.lower().encode() in content.lower()]
-    return found
+            result += [f"{word} in {path}" for word in words if word.lower().encode() in content.lower()]
+    return result

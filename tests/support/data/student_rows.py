@@ -14,7 +14,7 @@ FILLER = ["the", "a", "of", "and", "big", "small", "is", "was"]
 
 
 def sentences(rows, seed, classes=CLASSES):
-    """Sentences of filler with one word that tells the class; lengths differ."""
+    """Sentences of filler with one word that identifies the class; lengths differ."""
     generator = np.random.default_rng(seed)
     labels = [classes[row % len(classes)] for row in range(rows)]
     texts = []
@@ -26,7 +26,7 @@ def sentences(rows, seed, classes=CLASSES):
 
 
 def clouds(rows, seed):
-    """Three Gaussian clouds in 12 dimensions as stand-ins for embeddings."""
+    """Three Gaussian clouds in 12 dimensions in place of embeddings."""
     centres = np.random.default_rng(99).normal(size=(3, 12)) * 2
     generator = np.random.default_rng(seed)
     numbers = np.arange(rows) % 3

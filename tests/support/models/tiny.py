@@ -1,6 +1,6 @@
 """Tiny language models with random weights and tokenizers trained on a few sentences, saved as folders.
 
-A module that needs them writes `from tests.support.models.tiny import tiny_models` and asks for the fixture.
+A module that needs them writes `from tests.support.models.tiny import tiny_models` and uses the fixture.
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Processes of the `wasp` command that need not import their libraries anew: forks of a server that did.
+"""Processes of the `wasp` command that need not import their libraries again: forks of a server that did.
 
 Most of what a short command costs is the import of pandas, MLflow and the accountants (3 s of processor time). The fork
 server of `multiprocessing` loads them once for all tests of a process and ends with it.
@@ -22,7 +22,7 @@ from pathlib import Path
 from tests.support.paths import ROOT
 
 SETTLED = ("PYTHON", "OMP_", "GOMP_", "KMP_", "OPENBLAS_", "LD_", "HF_", "MLFLOW_DISABLE")
-"""What is read when a process starts or a library is imported; a call that needs it otherwise is no fork."""
+"""Variables that are read when a process starts or a library is imported; a call that changes one is no fork."""
 
 
 def call(
@@ -36,14 +36,14 @@ def call(
         )
     with tempfile.TemporaryDirectory() as printed:
         out, err = Path(printed, "out"), Path(printed, "err")
-        given = (list(arguments), dict(environment), folder, (out, err))
-        process = _server().Process(target=_command, args=given)
+        values = (list(arguments), dict(environment), folder, (out, err))
+        process = _server().Process(target=_command, args=values)
         process.start()
         process.join(timeout)
         if process.exitcode is None:
             process.kill()
             raise subprocess.TimeoutExpired("wasp", timeout)
-        return subprocess.CompletedProcess(given[0], process.exitcode, out.read_text(), err.read_text())
+        return subprocess.CompletedProcess(values[0], process.exitcode, out.read_text(), err.read_text())
 
 
 def _settled(environment: Mapping[str, str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What the server of `command_forks` loads once, with what libraries do once in a process and keep.
+"""Libraries that the server of `command_forks` loads once, with the state that they create once in a process.
 
 Prefect and our own packages are not loaded: they read their environment on import, and each call has its own.
 """
@@ -31,5 +31,5 @@ axes.set_title("warm")
 figure.savefig(os.devnull, format="svg")  # its fonts
 plt.close(figure)
 threads = [(task / "comm").read_text().strip() for task in Path("/proc/self/task").glob("*")]
-if len([name for name in threads if name != "jemalloc_bg_thd"]) > 1:  # pyarrow's allocator starts its thread anew
+if len([name for name in threads if name != "jemalloc_bg_thd"]) > 1:  # pyarrow's allocator starts its thread again
     raise RuntimeError(f"threads run after the imports, which a fork would lose: {threads}")

@@ -6,7 +6,7 @@ from pathlib import Path
 from connectors.interfaces.artifacts import ArtifactRef
 from flows.config.files import check_config
 from flows.engine.prepare import prepare
-from flows.engine.run_manifest import open_book
+from flows.engine.run_manifest import open_manifest
 from flows.methods.dp_kps.config import DpKpsConfig
 from flows.methods.dp_kps.run import DpKpsRun
 from tasks.steps import keyphrases
@@ -29,14 +29,14 @@ def open_run(home: Path, rows: str) -> DpKpsRun:
         "execution": {"seed": 0},
     }
     prepared = prepare("dp_kps", check_config(DpKpsConfig, values, "the test"), home)
-    return DpKpsRun(prepared, open_book("dp_kps", prepared), 0.0)
+    return DpKpsRun(prepared, open_manifest("dp_kps", prepared), 0.0)
 
 
 def release_path(home: Path, rows: str, tell: Tell) -> None:
     """Reserve; charge, draw, write and read each part; draw sequences and texts; settle."""
     run = open_run(home, rows)
-    tools, name, ledger = run.tools, run.tools.called, run.tools.ledger
-    run.book.update()
+    tools, name, ledger = run.tools, run.tools.run_name, run.tools.ledger
+    run.manifest.update()
     ledger.reserve(name.dataset, run.prepared.plan, "me")
 
     def told(what: str, ref: ArtifactRef) -> None:

@@ -1,7 +1,7 @@
-"""A process that carries out the release path again and again, each time in a child that may be killed at any line.
+"""A process that executes the release path again and again, each time in a child that may be killed at any line.
 
 Reads one JSON command per line and answers with one: {"path", "home", "rows", "line": n | null, "after"}.
-`path`: the module whose `release_path` is carried out. A child tells through a pipe what got out of it: the releases
+`path`: the module whose `release_path` is executed. A child reports through a pipe what got out of it: the releases
 that it read, where it was when it killed itself, its end.
 """
 
@@ -22,7 +22,7 @@ from typing import Any
 from sqlalchemy.engine import default
 
 from flows.engine.prepare import Prepared
-from flows.engine.run_manifest import open_book
+from flows.engine.run_manifest import open_manifest
 from tasks.core.refs import Payer, Written
 from tasks.private.votes.step import VoteSpec, vote
 from tests.support.paths import ROOT
@@ -49,7 +49,7 @@ TRACED = {str(path) for pattern in FILES for path in ROOT.glob(pattern)} | {str(
 def open_run(home: Path, rows: str) -> Prepared:
     """Return the run: 3 iterations, so two votes, on a hashing embedder."""
     method = {"iterations": ITERATIONS, "samples": 36, "votes": 2, "examples": 2}
-    # Never asked: the texts are given. An embedded model would take longer to load than all the rest.
+    # Never called: the texts are given. An embedded model would take longer to load than all the rest.
     clerk = {"name": "clerk", "connector": "openai", "model": "m", "endpoint": "http://127.0.0.1:9/v1", "key": "none"}
     return start(home, private={"path": rows, "name": "desk"}, test=None, method=method, plms=[clerk])
 
@@ -58,7 +58,7 @@ def release_path(home: Path, rows: str, tell: Tell) -> None:
     """Reserve; for each vote charge, draw, write and read; settle."""
     run = open_run(home, rows)
     name, ledger = run.tools.name, run.tools.ledger
-    open_book("wasp", run).update()
+    open_manifest("wasp", run).update()
     ledger.reserve(name.dataset, run.plan, "me")
     written: list[Written] = []
     for iteration in range(run.guarantee.noise.releases):
@@ -83,17 +83,17 @@ class Killer:
             return None
         if event == "line":
             self.count += 1
-            place = f"{Path(frame.f_code.co_filename).stem}.{frame.f_code.co_name}:{frame.f_lineno}"
+            location = f"{Path(frame.f_code.co_filename).stem}.{frame.f_code.co_name}:{frame.f_lineno}"
             if self.line is None:
-                self.places.append(place)
+                self.places.append(location)
             elif self.count == self.line:
-                self.tell(f"killed {place}")
+                self.tell(f"killed {location}")
                 os.kill(os.getpid(), signal.SIGKILL)
         return self
 
 
 def live(command: dict[str, Any], pipe: int) -> None:
-    """Carry out one life of the run in a child."""
+    """Execute one life of the run in a child."""
 
     def tell(what: str) -> None:
         os.write(pipe, f"{what}\n".encode())
@@ -106,15 +106,15 @@ def live(command: dict[str, Any], pipe: int) -> None:
         path.release_path(Path(command["home"]), command["rows"], tell)
         sys.settrace(None)
         if command["places"]:
-            told = {"places": killer.places, "modules": sorted(sys.modules)}
-            Path(command["places"]).write_text(json.dumps(told), encoding="utf-8")
+            message = {"places": killer.places, "modules": sorted(sys.modules)}
+            Path(command["places"]).write_text(json.dumps(message), encoding="utf-8")
     except BaseException as error:  # what a child says is all that the test sees
         sys.settrace(None)
         tell(f"failed {type(error).__name__}: {error}".replace("\n", " "))
 
 
 def carry_out(command: dict[str, Any]) -> dict[str, Any]:
-    """Fork a child, kill it in time if asked, and return what it told."""
+    """Fork a child, kill it in time if requested, and return its reports."""
     began, (reading, writing) = time.monotonic(), os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -145,7 +145,7 @@ def carry_out(command: dict[str, Any]) -> dict[str, Any]:
 def main() -> None:
     """Answer commands until the input ends; nothing is computed in this process, so that its children start clean.
 
-    What the first child imported is imported here, or every child would spend seconds on it.
+    The imports of the first child are repeated here, or every child would spend seconds on them.
     """
     for line in sys.stdin:
         command = json.loads(line)

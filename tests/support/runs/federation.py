@@ -16,7 +16,7 @@ from connectors.interfaces.rows import RowsRef
 from connectors.ledger.state import RELEASING
 from flows.config.paths import dataset_of
 from flows.engine.prepare import Prepared
-from flows.engine.run_manifest import open_book
+from flows.engine.run_manifest import open_manifest
 from flows.federation.local_parties import partition
 from flows.federation.party import Rounds, load_party
 from tasks.core.refs import Payer, Written
@@ -33,21 +33,21 @@ from tests.support.runs.prepared_run import WORDS, start, write_texts
 
 LABELS = ("login_problem", "billing_question", "slow_internet")
 PLANTED = "zqxplanted"
-"""Stands in every private row and in no synthetic text."""
+"""Part of every private row and of no synthetic text."""
 
 
 def write_rows(path: Path, number: int = 60, persons: int | None = None) -> Path:
     draw = np.random.default_rng(7)
     texts = [f"{' '.join(draw.choice(WORDS, 3))} {PLANTED} {number}" for number in range(number)]
-    rows = {"text": texts, "label": [LABELS[one % len(LABELS)] for one in range(number)]}
+    rows = {"text": texts, "label": [LABELS[item % len(LABELS)] for item in range(number)]}
     if persons:
-        rows["person"] = [f"p{one % persons}" for one in range(number)]
+        rows["person"] = [f"p{item % persons}" for item in range(number)]
     pd.DataFrame(rows).to_parquet(path)
     return path
 
 
 class Killed(BaseException):
-    """Stands for kill -9: nothing of the process' own code hears of it."""
+    """Replaces kill -9: nothing of the process' own code hears of it."""
 
 
 class Threads:
@@ -149,23 +149,23 @@ class Federated:
         return self.run.tools.exchange
 
     def releases(self) -> dict[str, int]:
-        """Return how many releases stand in the book of each, the coordinator's among them."""
+        """Return how many releases are in the ledger of each, the coordinator's among them."""
         books = {name: (party.ledger, party.private.name) for name, party in self.parties.items()}
         books["coordinator"] = (self.run.tools.ledger, dataset_of(self.run.tools.config)[0])
-        found = {}
+        result = {}
         for name, (book, rows) in books.items():
             dataset = book.known(rows)
             entries = book.history(dataset) if dataset else []
-            found[name] = sum(entry.kind in RELEASING for entry in entries)
-        return found
+            result[name] = sum(entry.kind in RELEASING for entry in entries)
+        return result
 
     def reserved(self) -> dict[str, tuple[str, ...]]:
         """Return the runs that have something set aside in each party's book."""
-        found = {}
+        result = {}
         for name, party in self.parties.items():
             dataset = party.ledger.known(party.private.name)
-            found[name] = party.ledger.status(dataset).open_runs if dataset else ()
-        return found
+            result[name] = party.ledger.status(dataset).open_runs if dataset else ()
+        return result
 
     def uploads(self) -> list[Path]:
         """Return the files of all masked votes."""
@@ -177,7 +177,7 @@ class Federated:
             Rounds(party).answer(party.exchange.below(ROUNDS))
 
     def again(self) -> Federated:
-        """Start every process anew: nothing but files, books and the exchange is left."""
+        """Start every process again: nothing but files, books and the exchange is left."""
         return open_federated(self.folder, **self.changes)
 
     def texts(self, iteration: int = 0) -> Written:
@@ -185,7 +185,7 @@ class Federated:
         return write_texts(self.run, iteration, LABELS)
 
     def spec(self, iteration: int = 0, respend: bool = False) -> VoteSpec:
-        name = self.run.tools.called
+        name = self.run.tools.run_name
         return VoteSpec(iteration, Payer(name.dataset, name.fingerprint, respend), self.run.guarantee.noise, "all")
 
     def coordinator(self) -> Coordinator:
@@ -194,7 +194,7 @@ class Federated:
     def vote(
         self, exchanges: Exchanges | None = None, iteration: int = 0, minutes: float = 2.0, respend: bool = False
     ) -> tuple[NoisyVotes, dict[str, Any], Threads]:
-        """Hold the vote of an iteration; return the votes, what is written beside them, and what parties said."""
+        """Hold the vote of an iteration; return the votes, the facts stored with them, and the messages of parties."""
         written = [self.texts(number) for number in range(iteration + 1)]
         parties, dropped = replace(self.run.federation, minutes=minutes), Dropped()
         lied = {name: wrap(self.parties[name].exchange) for name, wrap in (exchanges or {}).items()}
@@ -233,14 +233,14 @@ def open_federated(folder: Path, number: int = 3, *, rows: Path | None = None, *
     home = folder / "home"
     home.mkdir(mode=0o700, exist_ok=True)
     run = start(home, private=None, parties=parties, test=None, plms=[clerk], **{**values, **changes})
-    run.tools.ledger.reserve(run.tools.called.dataset, run.plan, "tester")
-    open_book("wasp", run)
+    run.tools.ledger.reserve(run.tools.run_name.dataset, run.plan, "tester")
+    open_manifest("wasp", run)
     files = sorted((folder / "parties").glob("*/party.yaml"))
     return Federated(folder, run, {file.parent.name: load_party(file) for file in files}, asked)
 
 
 def edit_party(federated: Federated, name: str = "party-1", **changes: Any) -> Federated:
-    """Change a party's file, one group into another, and start every process anew."""
+    """Change a party's file, one group into another, and start every process again."""
     file = federated.folder / "parties" / name / "party.yaml"
     values = yaml.safe_load(file.read_text())
     for field_name, value in changes.items():
@@ -253,20 +253,20 @@ SHORT = 0.12
 """Minutes that parties are waited for where one of them stays away."""
 
 
-def clear_votes(found: Federated, party: str, iteration: int = 0) -> np.ndarray:
+def clear_votes(result: Federated, party: str, iteration: int = 0) -> np.ndarray:
     """Return the votes of one party's rows as nobody but this test sees them, shape (texts, sides)."""
-    texts = candidates(found.run.tools, [found.texts(one) for one in range(iteration + 1)])
-    one, privacy = found.parties[party], found.run.guarantee.noise.privacy
-    name = identify(one.zone, one.private, found.run.card.label_names, ()).fingerprint
-    rows = open_rows(one.zone, one.private, name)
+    texts = candidates(result.run.tools, [result.texts(item) for item in range(iteration + 1)])
+    item, privacy = result.parties[party], result.run.guarantee.noise.privacy
+    name = identify(item.zone, item.private, result.run.card.label_names, ()).fingerprint
+    rows = open_rows(item.zone, item.private, name)
     persons = rows.persons if privacy.protects == "person" else None
-    vectors = private_vectors(one, rows)
-    ballot = Ballot(vectors, rows.labels, privacy.votes, persons, one.zone.choice, privacy.sides)
-    return clean_votes(ballot, texts, found.run.guarantee.noise).counts
+    vectors = private_vectors(item, rows)
+    ballot = Ballot(vectors, rows.labels, privacy.votes, persons, item.zone.choice, privacy.sides)
+    return clean_votes(ballot, texts, result.run.guarantee.noise).counts
 
 
-def clear_sum(found: Federated, iteration: int = 0, without: tuple[str, ...] = ()) -> np.ndarray:
-    return np.sum([clear_votes(found, party, iteration) for party in found.parties if party not in without], axis=0)
+def clear_sum(result: Federated, iteration: int = 0, without: tuple[str, ...] = ()) -> np.ndarray:
+    return np.sum([clear_votes(result, party, iteration) for party in result.parties if party not in without], axis=0)
 
 
 def both_sides(votes) -> np.ndarray:

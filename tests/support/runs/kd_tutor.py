@@ -7,7 +7,7 @@ from typing import Any
 from flows.config.files import check_config
 from flows.engine.prepare import prepare
 from flows.engine.run import Run
-from flows.engine.run_manifest import open_book
+from flows.engine.run_manifest import open_manifest
 from flows.methods.kd_tutor.config import KdTutorConfig
 from flows.methods.kd_tutor.run import KdRun
 from tasks.core.refs import Written
@@ -34,9 +34,9 @@ def opened(folder: Path, private: list[tuple[str, str]] | None = None, **changes
         "discriminator": {"teachers": 4, "queries": 20},
     }
     prepared = prepare("kd_tutor", check_config(KdTutorConfig, merged(values, changes), "the test"), folder / "home")
-    name = lift_cap(prepared).tools.called
+    name = lift_cap(prepared).tools.run_name
     prepared.tools.ledger.reserve(name.dataset, prepared.plan, "the test")
-    return KdRun(prepared, open_book("kd_tutor", prepared), 0.0)
+    return KdRun(prepared, open_manifest("kd_tutor", prepared), 0.0)
 
 
 def written_by(run: Run) -> list[Written]:

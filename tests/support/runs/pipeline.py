@@ -53,7 +53,7 @@ FURTHER: dict[str, dict[str, Any]] = {
     "only_private": {"plms": None, "student": {"kind": "mlp"}, "execution": None},
     "kd_tutor": {"discriminator": {"teachers": 3, "queries": 20}},
 }
-"""What methods need that cannot work with the rest of SMALL."""
+"""Changes for methods that cannot work with the rest of SMALL."""
 
 
 @dataclass
@@ -67,9 +67,11 @@ class Pipeline:
 
     @property
     def environment(self) -> dict[str, str]:
-        kept = {key: value for key, value in os.environ.items() if not key.startswith(("WASP_", "MLFLOW_", "PREFECT_"))}
+        stored = {
+            key: value for key, value in os.environ.items() if not key.startswith(("WASP_", "MLFLOW_", "PREFECT_"))
+        }
         api = {"PREFECT_API_URL": self.api} if self.api else {}
-        return kept | {"WASP_HOME": str(self.home), "HF_HUB_OFFLINE": "1"} | api | self.extra
+        return stored | {"WASP_HOME": str(self.home), "HF_HUB_OFFLINE": "1"} | api | self.extra
 
     def config(self, **changes: Any) -> Path:
         """Write a small configuration with `changes` of its groups; return its place."""
@@ -130,7 +132,7 @@ class Pipeline:
         from connectors.models.base.completion_store import CompletionStore
 
         store = CompletionStore(self.home / "completions")
-        return [count for identity in store.identities() for count in store.asked(identity).values()]
+        return [count for identity in store.identities() for count in store.completion_counts(identity).values()]
 
     def copied(self, home: Path) -> "Pipeline":
         """Return a copy of the state folder."""

@@ -34,7 +34,7 @@ def start(home: Path, **changes: Any) -> Prepared:
 
 def lift_cap(prepared: Prepared) -> Prepared:
     """Lift the default cap of a run's dataset, as its owner does for a run that needs more or has no noise."""
-    dataset = prepared.tools.called.dataset
+    dataset = prepared.tools.run_name.dataset
     if dataset:
         prepared.tools.ledger.set_cap(dataset, math.inf, 1e-5, "the owner", "lifted by the test")
     return prepared
@@ -61,18 +61,21 @@ def write_texts(run: Prepared, iteration: int, labels: Sequence[str]) -> Written
     texts = [f"{WORDS[(n + iteration) % len(WORDS)]} {WORDS[n]} {iteration}" for n in range(len(WORDS))]
     own = [labels[(100 * iteration + n) % len(labels)] for n in range(len(texts))]
     rows = sample_rows(texts, own, iteration=iteration)
-    artifacts, place = run.tools.artifacts, f"runs/{run.tools.run_id}/iteration={iteration}/plm=clerk/samples.parquet"
-    key = StepKey("texts", 1, {"place": place}, {})
-    samples = artifacts.find(place, key) or artifacts.write_table(place, rows, key)
-    vectors, place = run.tools.embedder.embed(texts), f"embeddings/{samples.sha256[:32]}.parquet"
+    artifacts, location = (
+        run.tools.artifacts,
+        f"runs/{run.tools.run_id}/iteration={iteration}/plm=clerk/samples.parquet",
+    )
+    key = StepKey("texts", 1, {"place": location}, {})
+    samples = artifacts.find(location, key) or artifacts.write_table(location, rows, key)
+    vectors, location = run.tools.embedder.embed(texts), f"embeddings/{samples.sha256[:32]}.parquet"
     return Written(
-        "clerk", iteration, samples, artifacts.find(place, key) or artifacts.write_matrix(place, vectors, key)
+        "clerk", iteration, samples, artifacts.find(location, key) or artifacts.write_matrix(location, vectors, key)
     )
 
 
 def release(run: Prepared, slot: int = 0) -> None:
     """Reserve what a run plans and pay for one of its votes."""
-    name, ledger = run.tools.called, run.tools.ledger
+    name, ledger = run.tools.run_name, run.tools.ledger
     ledger.reserve(name.dataset, run.plan, "Ada")
     asked = ReleaseRequest(
         name.dataset, name.run_id, f"vote-{slot}", f"{name.run_id}-{slot}", run.guarantee.noise.charge

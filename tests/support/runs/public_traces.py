@@ -87,26 +87,26 @@ def traces(home: Path, printed: str) -> dict[str, list[str]]:
             text = re.sub(pattern, name, text)
         return text
 
-    found = {"output": sorted(plain(json_free(line)) for line in printed.splitlines())}
+    result = {"output": sorted(plain(json_free(line)) for line in printed.splitlines())}
     for path in sorted(home.rglob("*")):
         relative = path.relative_to(home)
         if path.is_file() and relative.parts[0] not in PRIVATE and not path.name.endswith(PARTS_OF_DATABASES):
             lines = [plain(line) for line in _content(path)]
-            found.setdefault(plain(str(relative)), []).extend(sorted(lines) if path.suffix == ".db" else lines)
-    return found
+            result.setdefault(plain(str(relative)), []).extend(sorted(lines) if path.suffix == ".db" else lines)
+    return result
 
 
 def differences(first: dict[str, list[str]], second: dict[str, list[str]]) -> list[str]:
     """Return the lines that only one of two runs has, with the file."""
-    found = []
+    result = []
     for name in sorted(first.keys() | second.keys()):
         left, right = first.get(name), second.get(name)
         if left is None or right is None:
-            found.append(f"{name}: only one run has this file")
+            result.append(f"{name}: only one run has this file")
         elif left != right:
             lines = [line for line in left if line not in right] + [line for line in right if line not in left]
-            found += [f"{name}: {line[:300]}" for line in lines[:6] or ["the same lines in another number"]]
-    return found
+            result += [f"{name}: {line[:300]}" for line in lines[:6] or ["the same lines in another number"]]
+    return result
 
 
 def blamed(first: dict[str, list[str]], again: dict[str, list[str]], other: dict[str, list[str]]) -> list[str]:
@@ -115,13 +115,13 @@ def blamed(first: dict[str, list[str]], again: dict[str, list[str]], other: dict
     In a file that two equal runs leave equal, every difference counts; in any other, a line that both equal runs have.
     """
     varying = {name for name in first.keys() | again.keys() if first.get(name) != again.get(name)}
-    found = differences(
+    result = differences(
         *({name: lines for name, lines in run.items() if name not in varying} for run in (first, other))
     )
     for name in sorted(varying & first.keys() & again.keys()):
         lines = set(first[name]) & set(again[name]) - set(other.get(name, ()))
-        found += [f"{name}: {line[:300]}" for line in sorted(lines)[:6]]
-    return found
+        result += [f"{name}: {line[:300]}" for line in sorted(lines)[:6]]
+    return result
 
 
 def durations(home: Path) -> dict[str, int]:

@@ -29,7 +29,7 @@ class Refused(Exception):
     """The server said no."""
 
 
-def ask(api: str, path: str, body: Any = None, method: str = "") -> Any:
+def call_api(api: str, path: str, body: Any = None, method: str = "") -> Any:
     """Call the API as the UI does."""
     for _ in range(20):
         answer = httpx.request(method or ("GET" if body is None else "POST"), f"{api}{path}", json=body, timeout=30)
@@ -47,7 +47,7 @@ def states_of_steps(api: str, run: str) -> dict[str, str]:
     seen: dict[str, str] = {}
     quiet = 0
     while quiet < 4:
-        now = {task["name"]: task["state_name"] for task in ask(api, "/task_runs/filter", body)}
+        now = {task["name"]: task["state_name"] for task in call_api(api, "/task_runs/filter", body)}
         quiet = quiet + 1 if now == seen else 0
         seen = now
         time.sleep(0.5)
@@ -99,35 +99,35 @@ class Served:
         """Start a run, from the form if its values are given; return its id."""
         parameters = {"config": config, "resumes": None} if config else {}
         body = {"parameters": parameters, "state": {"type": "SCHEDULED"}}
-        return str(ask(self.api, f"/deployments/{self.id}/create_flow_run", body)["id"])
+        return str(call_api(self.api, f"/deployments/{self.id}/create_flow_run", body)["id"])
 
     def retry(self, run: str) -> None:
         """Click Retry."""
         self.set_state(run, type="SCHEDULED", name="AwaitingRetry", message="Retry from the UI")
 
     def set_state(self, run: str, **state: str) -> None:
-        """Put a run into a state, whatever it is in."""
-        ask(self.api, f"/flow_runs/{run}/set_state", {"state": state, "force": True})
+        """Put a run into a state, from any other."""
+        call_api(self.api, f"/flow_runs/{run}/set_state", {"state": state, "force": True})
 
     def pause(self) -> None:
         """Switch the schedule off and drop what is late: a busy machine has a queue of it."""
-        ask(self.api, f"/deployments/{self.id}/pause_deployment", {})
+        call_api(self.api, f"/deployments/{self.id}/pause_deployment", {})
         for run in self.runs():
             if run["state"]["type"] == "SCHEDULED":
-                ask(self.api, f"/flow_runs/{run['id']}", method="DELETE")
+                call_api(self.api, f"/flow_runs/{run['id']}", method="DELETE")
 
     def runs(self) -> list[dict[str, Any]]:
         """Return the flow runs of the deployment, oldest first."""
         body = {"deployments": {"id": {"any_": [self.id]}}, "sort": "EXPECTED_START_TIME_ASC", "limit": 100}
-        return list(ask(self.api, "/flow_runs/filter", body))
+        return list(call_api(self.api, "/flow_runs/filter", body))
 
     def state(self, run: str) -> dict[str, Any]:
         """Return the state of a run."""
-        return dict(ask(self.api, f"/flow_runs/{run}")["state"])
+        return dict(call_api(self.api, f"/flow_runs/{run}")["state"])
 
-    def until(self, run: str, *wanted: str) -> dict[str, Any]:
+    def until(self, run: str, *expected: str) -> dict[str, Any]:
         """Wait until the run is in one of these kinds of states; return its state."""
-        wait_until(lambda: self.state(run)["type"] in wanted, log=lambda: (self.state(run), self.log()))
+        wait_until(lambda: self.state(run)["type"] in expected, log=lambda: (self.state(run), self.log()))
         return self.state(run)
 
     def end(self, run: str) -> dict[str, Any]:
@@ -140,7 +140,7 @@ class Served:
 
     def _registered(self) -> str:
         try:
-            return str(ask(self.api, f"/deployments/name/wasp/{self.name}")["id"])
+            return str(call_api(self.api, f"/deployments/name/wasp/{self.name}")["id"])
         except Refused:
             return ""
 
@@ -148,7 +148,7 @@ class Served:
 def artifacts(api: str, run: str) -> dict[str, dict[str, Any]]:
     """Return the artifacts of a run by key, the latest of each."""
     body = {"flow_runs": {"id": {"any_": [run]}}, "sort": "CREATED_DESC", "limit": 200}
-    return {one["key"]: one for one in reversed(ask(api, "/artifacts/filter", body))}
+    return {entry["key"]: entry for entry in reversed(call_api(api, "/artifacts/filter", body))}
 
 
 @contextmanager

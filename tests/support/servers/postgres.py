@@ -22,9 +22,9 @@ from tests.support.waits import wait_until
 
 def find_binary(name: str) -> Path | None:
     """Return a server program from PATH or from where Debian and its kin put it, newest version first."""
-    found = shutil.which(name)
-    if found:
-        return Path(found)
+    result = shutil.which(name)
+    if result:
+        return Path(result)
     places = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), key=lambda path: int(path.parts[-3]))
     return places[-1] if places else None
 

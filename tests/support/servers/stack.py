@@ -16,7 +16,7 @@ import psutil
 from deployments.stack.supervisor import stack_processes
 from tests.support.paths import ROOT
 from tests.support.runs.pipeline import Pipeline
-from tests.support.runs.served_flow import artifacts, ask
+from tests.support.runs.served_flow import artifacts, call_api
 from tests.support.servers.ports import free_port
 
 
@@ -35,7 +35,7 @@ class RunningStack:
         return f"{self.prefect}/api"
 
     def word(self, word: str, **changes: str) -> "subprocess.CompletedProcess[str]":
-        """Carry out `make up`, `make down` or `make status`."""
+        """Run `make up`, `make down` or `make status`."""
         command = [sys.executable, "-m", "deployments.stack", word]
         return subprocess.run(
             command, cwd=ROOT, env=self.environment | changes, capture_output=True, text=True, timeout=400
@@ -71,57 +71,57 @@ class RunningStack:
         return dict(httpx.get(address, params={"run_id": run}).raise_for_status().json()["run"])
 
     def deployment(self, name: str) -> dict[str, Any]:
-        return dict(ask(self.api, f"/deployments/name/{name}"))
+        return dict(call_api(self.api, f"/deployments/name/{name}"))
 
     def start(self, deployment: str, config: dict[str, Any]) -> str:
         """Start a run of a deployment with parameters of its own; return its id."""
         body = {"parameters": {"config": config}, "state": {"type": "SCHEDULED"}}
-        place = f"/deployments/{self.deployment(deployment)['id']}/create_flow_run"
-        return str(ask(self.api, place, body)["id"])
+        location = f"/deployments/{self.deployment(deployment)['id']}/create_flow_run"
+        return str(call_api(self.api, location, body)["id"])
 
     def fill_form_with(self, deployment: str, config: dict[str, Any]) -> None:
         """Change the values that the form of a deployment starts with."""
-        place = f"/deployments/{self.deployment(deployment)['id']}"
-        ask(self.api, place, {"parameters": {"config": config}}, method="PATCH")
+        location = f"/deployments/{self.deployment(deployment)['id']}"
+        call_api(self.api, location, {"parameters": {"config": config}}, method="PATCH")
 
     def artifact_page(self, flow_run: str, key: str) -> str:
         return f"{self.prefect}/v2/artifacts/artifact/{artifacts(self.api, flow_run)[key]['id']}"
 
     def flow_runs(self) -> list[dict[str, Any]]:
-        return list(ask(self.api, "/flow_runs/filter", {}))
+        return list(call_api(self.api, "/flow_runs/filter", {}))
 
     def flow_run(self, flow_run: str) -> dict[str, Any]:
-        return dict(ask(self.api, f"/flow_runs/{flow_run}"))
+        return dict(call_api(self.api, f"/flow_runs/{flow_run}"))
 
     def manifest(self, flow_run: str) -> dict[str, Any]:
         """Return what the worker's state folder knows of a run: its manifest, and its summary once it is finished."""
-        for place in self.home.glob("runs/*/manifest.json"):
-            kept: dict[str, Any] = json.loads(place.read_text(encoding="utf-8"))
-            if kept["prefect_run_id"] == flow_run:
-                summary = place.with_name("summary.json")
-                return kept | {"summary": json.loads(summary.read_text(encoding="utf-8")) if summary.exists() else {}}
+        for location in self.home.glob("runs/*/manifest.json"):
+            stored: dict[str, Any] = json.loads(location.read_text(encoding="utf-8"))
+            if stored["prefect_run_id"] == flow_run:
+                summary = location.with_name("summary.json")
+                return stored | {"summary": json.loads(summary.read_text(encoding="utf-8")) if summary.exists() else {}}
         raise AssertionError(f"the state folder has no run of {flow_run}")
 
     def steps(self, flow_run: str) -> dict[str, list[str]]:
         """Return the names of the states that each step of a run ended in, oldest first."""
         body = {"flow_runs": {"id": {"any_": [flow_run]}}, "sort": "EXPECTED_START_TIME_ASC", "limit": 200}
         states: dict[str, list[str]] = {}
-        for one in ask(self.api, "/task_runs/filter", body):
-            states.setdefault(one["name"], []).append(one["state"]["name"])
+        for entry in call_api(self.api, "/task_runs/filter", body):
+            states.setdefault(entry["name"], []).append(entry["state"]["name"])
         return states
 
 
 def clean_environment(home: Path, **changes: str) -> dict[str, str]:
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("WASP_", "MLFLOW_", "PREFECT_"))}
+    stored = {key: value for key, value in os.environ.items() if not key.startswith(("WASP_", "MLFLOW_", "PREFECT_"))}
     ports = {name: str(free_port()) for name in ("PREFECT_PORT", "MLFLOW_PORT")}
     inherited = {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
-    return kept | inherited | ports | {"WASP_HOME": str(home)} | changes
+    return stored | inherited | ports | {"WASP_HOME": str(home)} | changes
 
 
-def read_exports(place: Path) -> dict[str, str]:
+def read_exports(location: Path) -> dict[str, str]:
     """Return the variables that a shell has after reading the env file."""
     text = subprocess.run(
-        ["bash", "-c", f'set -a; source "{place}"; env -0'], env={}, capture_output=True, text=True, check=True
+        ["bash", "-c", f'set -a; source "{location}"; env -0'], env={}, capture_output=True, text=True, check=True
     ).stdout
     return dict(line.split("=", 1) for line in text.split("\0") if line.startswith(("WASP_", "PREFECT_", "MLFLOW_")))
 

@@ -50,7 +50,7 @@ class VendorServer:
 
     @property
     def prompts(self) -> Counter[str]:
-        """How often each prompt was asked."""
+        """Number of requests of each prompt."""
         return Counter(request.prompt for request in self.requests)
 
     def __enter__(self) -> VendorServer:

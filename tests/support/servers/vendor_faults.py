@@ -8,7 +8,7 @@ from typing import Any
 from connectors.interfaces.errors import WaspError
 from connectors.models.base.completion_cache import Recording
 from connectors.models.base.completion_store import CompletionStore
-from connectors.models.base.cost_limit import Purse
+from connectors.models.base.cost_limit import CostBudget
 from tests.support.servers.vendor import Plan, VendorServer
 from tests.support.servers.vendor_messages import Reply, Request, failure, no_choices, ok, with_usage
 from tests.support.servers.vendor_models import writings
@@ -107,14 +107,14 @@ def cost(fault: Fault, open_model: Any) -> tuple[int, str]:
 
     with tempfile.TemporaryDirectory() as name, VendorServer(plan=plan) as server:
         model = open_model(server, concurrency=1, timeout=1, price=PRICE, tries=3, max_tokens=60)
-        purse = Purse(Path(name) / "spent.jsonl", most=100.0)
+        cost_budget = CostBudget(Path(name) / "spent.jsonl", most=100.0)
         try:
-            answers = Recording(model, CompletionStore(Path(name) / "completions"), purse=purse).complete(
+            answers = Recording(model, CompletionStore(Path(name) / "completions"), cost_budget=cost_budget).complete(
                 writings(PROMPTS)
             )
             reasons = [answer.finish_reason for answer in answers]
             outcome = ", ".join(f"{reasons.count(reason)} {reason}" for reason in sorted(set(reasons)))
         except WaspError as error:
             outcome = type(error).__name__
-        assert bills * BILL <= purse.spent + 1e-9, f"a bill of {bills * BILL}, and {purse.spent} paid"
+        assert bills * BILL <= cost_budget.spent + 1e-9, f"a bill of {bills * BILL}, and {cost_budget.spent} paid"
         return server.count, outcome

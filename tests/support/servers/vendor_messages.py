@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass
 class Reply:
-    """What a server sends: `body` JSON or raw bytes. `drop`: hang up instead. `dribble`: seconds between bytes."""
+    """Reply of a server: `body` JSON or raw bytes. `drop`: hang up instead. `dribble`: seconds between bytes."""
 
     status: int = 200
     body: Any = None

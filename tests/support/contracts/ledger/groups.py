@@ -153,7 +153,7 @@ class Grouping:
             grouped.leave("bank", "owner")
         assert grouped.verify() == []
 
-    def test_a_look_is_told_to_all_once_and_an_export_to_its_own(self, grouped: PrivacyLedger) -> None:
+    def test_a_look_is_reported_to_all_once_and_an_export_to_its_own(self, grouped: PrivacyLedger) -> None:
         for _ in range(2):
             grouped.note(Entry("bank", LOOK, "me", "wasp", "run-1", "fid-0", detail_json='{"what":"FID"}'))
         grouped.note(Entry("bank", EXPORT, "me", "wasp", "run-1"))

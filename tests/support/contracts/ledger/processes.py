@@ -90,7 +90,7 @@ class Racing:
 
 # Where a process is killed: code that makes it say "here" and hang at one point of `release_once`.
 HANGS = {
-    "before the draw": "book._gate = type(book._gate)(lambda events, delta: hang())",
+    "before the draw": "book._cap_check = type(book._cap_check)(lambda events, delta: hang())",
     "during the draw": "draw = hang",
     "after the insert, before the commit": """
 from sqlalchemy import Engine, event

@@ -94,7 +94,7 @@ class Registering:
         book.register("copy", "fingerprint copy", [f"{'l' if n < 20 else 'c'}-{n}" for n in range(1000)])
         assert book.status("copy").members == ("large",)
 
-    def test_a_dataset_that_nobody_capped_gets_the_default_cap(self, url: str, book: PrivacyLedger) -> None:
+    def test_a_dataset_without_a_cap_gets_the_default_cap(self, url: str, book: PrivacyLedger) -> None:
         careful = PrivacyLedger(url, zcdp, default_cap=Cap(ONE, DELTA))
         assert careful.register("bank", "fingerprint-1", ["a", "b", "c"]) == "bank", "also one of an earlier version"
         careful.register("shop", "fingerprint-2", ["x"])

@@ -1,4 +1,4 @@
-"""What was written stays, and every change from outside is found."""
+"""Written entries stay, and every change from outside is found."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -29,7 +29,7 @@ TAMPERINGS = [
 class Keeping:
     def test_a_changed_column_of_any_entry_is_found_and_stops_releases(self, url: str, book: PrivacyLedger) -> None:
         fill(book)
-        entries, kept = book.history("bank"), rows_of(url)
+        entries, stored = book.history("bank"), rows_of(url)
         for column in ENTRIES.columns:
             number = next(entry.number for entry in reversed(entries) if getattr(entry, column.name) is not None)
             change = "+ 1" if column.type.python_type in (int, float) else "|| ' '"
@@ -40,27 +40,27 @@ class Keeping:
                 book.reserve("bank", plan("run-7"), "me")
             with pytest.raises(LedgerError):
                 book.release_once(request(3), never)
-            restore(url, kept)
+            restore(url, stored)
         assert book.verify() == []
 
     def test_a_deleted_entry_is_found_even_the_last(self, url: str, book: PrivacyLedger) -> None:
         fill(book)
-        kept = rows_of(url)
+        stored = rows_of(url)
         for entry in book.history("bank"):
             assert alter(url, f"DELETE FROM ledger_entries WHERE number = {entry.number}") == 1
             assert book.verify("bank"), entry
             with pytest.raises(LedgerError, match="changed from outside"):
                 book.reserve("bank", plan("run-7"), "me")
-            restore(url, kept)
+            restore(url, stored)
         assert book.verify() == []
 
     def test_a_change_of_any_other_table_is_found(self, url: str, book: PrivacyLedger) -> None:
         fill(book)
-        kept = rows_of(url)
+        stored = rows_of(url)
         for statement in TAMPERINGS:
             assert alter(url, statement) >= 1
             assert book.verify(), statement
-            restore(url, kept)
+            restore(url, stored)
         assert book.verify() == []
 
     def test_a_book_rewritten_with_hashes_that_fit_is_found_by_its_sums(self, url: str, book: PrivacyLedger) -> None:

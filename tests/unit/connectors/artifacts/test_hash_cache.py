@@ -1,4 +1,4 @@
-"""What a process remembers of files that it has read: nothing that could hide a change."""
+"""The hash cache of a process remembers nothing that could hide a change of a file."""
 
 import os
 import time
@@ -75,5 +75,5 @@ def test_vectors_as_an_earlier_version_wrote_them_are_read(store: Artifacts):
     path = store.home / "old.parquet"
     table = pa.table({"vector": column}).replace_schema_metadata(notes)
     pq.write_table(table, path, compression="none", use_dictionary=False, write_statistics=False, row_group_size=20)
-    found = store.read_matrix(ArtifactRef("old.parquet", file_sha256(path), "k", "embed", 50))
-    assert found.tobytes() == matrix.tobytes()
+    result = store.read_matrix(ArtifactRef("old.parquet", file_sha256(path), "k", "embed", 50))
+    assert result.tobytes() == matrix.tobytes()

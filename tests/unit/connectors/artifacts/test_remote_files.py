@@ -24,7 +24,7 @@ def test_a_writer_writes_and_removes_below_its_own_folder_only(tmp_path: Path) -
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["keys"]
 
 
-def test_folders_of_a_writer_are_closed_to_the_group_whatever_the_umask(tmp_path: Path) -> None:
+def test_folders_of_a_writer_are_closed_to_the_group_regardless_of_the_umask(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         RemoteFiles(str(tmp_path), "parties/a").write("parties/a/rounds/r/keys", b"mine")

@@ -62,8 +62,8 @@ def test_a_table_comes_back_as_it_was(store, rows):
 @pytest.mark.parametrize("shape", [(0, 4), (1, 1), (100, 384)])
 def test_a_matrix_comes_back_bit_for_bit_in_blocks_or_in_one_piece(store, shape):
     matrix = np.random.default_rng(0).normal(size=shape).astype(np.float32)
-    for given in (matrix, (matrix[start : start + 33] for start in range(0, max(len(matrix), 1), 33))):
-        ref = store.write_matrix("embeddings/m.parquet", given, KEY)
+    for arguments in (matrix, (matrix[start : start + 33] for start in range(0, max(len(matrix), 1), 33))):
+        ref = store.write_matrix("embeddings/m.parquet", arguments, KEY)
         back = store.read_matrix(ref)
         assert (back.dtype, back.shape, ref.rows) == (np.float32, shape, shape[0])
         assert store.info(ref) == {"dimension": shape[1]}
@@ -101,12 +101,12 @@ def test_paths_outside_the_state_folder_are_refused(store, path):
 )
 def test_the_reason_names_what_changed(store, changes, why):
     ref, key = store.write_table("runs/r/a.parquet", TABLE, KEY), replace(KEY, **changes)
-    found, reason = store.look_up(ref.path, key)
+    actual, reason = store.look_up(ref.path, key)
     assert why in reason
-    assert found == store.find(ref.path, key) == (None if changes else replace(ref, reused=True))
+    assert actual == store.find(ref.path, key) == (None if changes else replace(ref, reused=True))
 
 
-def test_the_reason_tells_a_missing_file_from_a_damaged_one_and_a_damaged_manifest(store):
+def test_the_reason_distinguishes_a_missing_file_from_a_damaged_one_and_a_damaged_manifest(store):
     ref = store.write_table("runs/r/a.parquet", TABLE, KEY)
     path, data = store.home / ref.path, (store.home / ref.path).read_bytes()
     for state, spoil in (
@@ -205,11 +205,11 @@ def test_private_arrays_never_use_pickle(store):
         store.write_private_arrays("private/x.npz", {"a": np.array([{}], dtype=object)})
     with pytest.raises(ArtifactError, match="private/ only"):
         store.write_private_arrays("runs/x.npz", {"a": np.ones(2)})
-    place = store.home / "private/x.npz"
-    np.savez(place, a=np.array([{}], dtype=object))
+    location = store.home / "private/x.npz"
+    np.savez(location, a=np.array([{}], dtype=object))
     with pytest.raises(ArtifactError, match="damaged"):
         store.read_private_arrays("private/x.npz")
-    place.write_bytes(b"PK\x03\x04 cut")
+    location.write_bytes(b"PK\x03\x04 cut")
     with pytest.raises(ArtifactError, match="damaged"):
         store.read_private_arrays("private/x.npz")
 

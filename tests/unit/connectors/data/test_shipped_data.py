@@ -68,7 +68,7 @@ def test_no_corpus_shares_a_run_of_seven_words_with_the_demo_rows(corpora):
 
 def runs_of(text, length):
     words = [token.lower() for token in tokenise(text) if token[0].isalnum()]
-    return {tuple(words[place : place + length]) for place in range(len(words) - length + 1)}
+    return {tuple(words[position : position + length]) for position in range(len(words) - length + 1)}
 
 
 def test_the_read_me_states_rows_and_bytes_of_every_file():

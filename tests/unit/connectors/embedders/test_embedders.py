@@ -138,7 +138,7 @@ class TestOpen:
 
 
 class TestHashing:
-    def test_vectors_have_length_one_and_the_asked_dimension(self):
+    def test_vectors_have_length_one_and_the_requested_dimension(self):
         texts = [*TEXTS, "a lone \ud800 surrogate"]
         vectors = open_embedder("hashing", options={"dimension": 64}).embed(texts)
         assert vectors.shape == (len(texts), 64)

@@ -1,4 +1,4 @@
-"""The encoders of DP-KPS (Nagesh et al. 2025, Table 1) from folders: tiny stand-ins with random weights."""
+"""The encoders of DP-KPS (Nagesh et al. 2025, Table 1) from folders: tiny models with random weights."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -23,8 +23,8 @@ def mean_of_tokens(folder: Path) -> np.ndarray:
         asked.pop("token_type_ids", None)
         with torch.no_grad():
             rows.append(model(**asked).last_hidden_state[0].mean(dim=0).numpy())
-    found = np.stack(rows).astype(np.float64)
-    return np.asarray(found / np.linalg.norm(found, axis=1, keepdims=True))
+    result = np.stack(rows).astype(np.float64)
+    return np.asarray(result / np.linalg.norm(result, axis=1, keepdims=True))
 
 
 @pytest.mark.parametrize("save", [save_mpnet, save_bert], ids=["as all-mpnet-base-v2", "as BioBERT"])
@@ -32,7 +32,7 @@ def test_an_encoder_of_a_folder_gives_the_mean_of_its_tokens(tmp_path: Path, sav
     folder = save(tmp_path / "model")
     embedder = open_embedder("sentence_transformers", str(folder))
     embedder.check()
-    found = embedder.embed(TEXTS)
-    assert found.shape == (len(TEXTS), 32)
-    assert np.abs(found - mean_of_tokens(folder)).max() < 1e-4
-    assert len(np.unique(found.round(3), axis=0)) == len(TEXTS)
+    result = embedder.embed(TEXTS)
+    assert result.shape == (len(TEXTS), 32)
+    assert np.abs(result - mean_of_tokens(folder)).max() < 1e-4
+    assert len(np.unique(result.round(3), axis=0)) == len(TEXTS)

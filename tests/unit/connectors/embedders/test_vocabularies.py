@@ -46,7 +46,7 @@ def test_the_words_of_a_glove_file_are_a_vocabulary(tmp_path: Path) -> None:
         ("none.txt", {}, "UTF-8"),
     ],
 )
-def test_what_is_wrong_with_a_vocabulary_is_told_with_its_place(
+def test_what_is_wrong_with_a_vocabulary_is_reported_with_its_place(
     tmp_path: Path, name: str, columns: dict[str, str], message: str
 ) -> None:
     (tmp_path / "a.csv").write_text("word,rank\nx,high\n")

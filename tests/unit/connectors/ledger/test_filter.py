@@ -1,6 +1,6 @@
-"""An adversary who chooses each release after the results so far, against the gate of the ledger.
+"""An adversary who chooses each release after the results so far, against the ledger's cap check.
 
-It takes small Gaussian looks. After each one it either continues or spends everything that the gate allows on one
+It takes small Gaussian looks. After each one it either continues or spends everything that the cap check allows on one
 training, whose worst case is the pair of Kairouz, Oh and Viswanath 2015: with probability delta it reveals the row,
 otherwise it is randomised response. A dynamic programme over the loss so far finds the best choices, so its value is
 the exact delta of the whole adaptive mechanism at the cap's epsilon, up to the grid of losses.
@@ -16,7 +16,7 @@ from scipy.stats import norm
 
 from connectors.interfaces.errors import BudgetError, ConfigError, PartBudgetError
 from connectors.interfaces.ledger import BudgetPlan, Charge, ReleaseRequest
-from connectors.ledger.cap import Gate
+from connectors.ledger.cap import CapCheck
 from connectors.ledger.ledger import PrivacyLedger
 from connectors.ledger.state import Cap, State
 from tasks.accounting.composition import dp_sgd_event, filter_epsilon, gaussian_sigma, second_opinion
@@ -25,7 +25,7 @@ from tests.support.ledgers import gaussian_event
 EPSILON, DELTA = 4.0, 1e-5
 STEP = 1e-3
 LOSSES = np.arange(-10, 18, STEP)
-GATE = Gate(filter_epsilon)
+CAP_CHECK = CapCheck(filter_epsilon)
 
 Rule = Callable[[list, dict], bool]
 
@@ -35,9 +35,9 @@ def training(epsilon: float, delta: float) -> dict:
 
 
 def rule(part: tuple[float, float]) -> Rule:
-    """The ledger's gate under a cap with this part for trainings."""
+    """The ledger's cap check under a cap with this part for trainings."""
     state = State("bank", cap=Cap(EPSILON, DELTA), trainings=(part[0] / EPSILON, part[1] / DELTA))
-    return lambda current, event: GATE.refusal(state, current, [event], DELTA) is None
+    return lambda current, event: CAP_CHECK.refusal(state, current, [event], DELTA) is None
 
 
 def one_total(current: list, event: dict) -> bool:
@@ -101,10 +101,10 @@ def test_the_adversary_passes_a_cap_whose_parts_can_be_traded():
 )
 @pytest.mark.parametrize("part", [(0.0, 0.0), (2.0, 5e-6), (1.0, 1e-9), (4.0, 1e-5)])
 def test_no_adversary_passes_a_divided_cap(part, looks):
-    found = best_delta(rule(part), looks, part[1] or 1e-10)
-    assert found <= DELTA * (1 + 1e-3)
+    result = best_delta(rule(part), looks, part[1] or 1e-10)
+    assert result <= DELTA * (1 + 1e-3)
     if part == (0.0, 0.0):
-        assert found >= 0.99 * DELTA  # Gaussian releases alone use the cap up
+        assert result >= 0.99 * DELTA  # Gaussian releases alone use the cap up
 
 
 # --- in a ledger

@@ -49,7 +49,7 @@ class TestSqliteShared(Grouping, Racing, Killing):
 
 
 class TestFile:
-    def test_the_file_and_those_beside_it_are_the_owners_alone(self, tmp_path: Path, book: PrivacyLedger) -> None:
+    def test_the_file_and_those_next_to_it_are_the_owners_alone(self, tmp_path: Path, book: PrivacyLedger) -> None:
         book.reserve("bank", plan(), "me")
         modes: dict[str, int] = {}
 
@@ -174,7 +174,7 @@ class TestUrl:
 
 
 class TestLength:
-    """What a charge and a verification cost does not depend on what was charged before."""
+    """The time of a charge and of a verification does not depend on earlier charges."""
 
     def test_a_charge_reads_new_entries_only_and_totals_each_release_once(
         self, book: PrivacyLedger, monkeypatch: pytest.MonkeyPatch

@@ -47,17 +47,17 @@ class Rules:
     drawn: list[Drawn] = field(default_factory=list)
 
     def left(self, run_id: str, plan: list[float]) -> list[float]:
-        paid = Counter(one.sigma for one in self.drawn if one.run_id == run_id and not one.extra)
+        paid = Counter(entry.sigma for entry in self.drawn if entry.run_id == run_id and not entry.extra)
         return list((Counter(plan) - paid).elements())
 
     def spent(self) -> list[float]:
-        return [one.sigma for one in self.drawn]
+        return [entry.sigma for entry in self.drawn]
 
     def reserved(self, without: str = "") -> list[float]:
         return [sigma for run in sorted(self.open - {without}) for sigma in self.left(run, self.plans[run])]
 
-    def fits(self, standing: list[float], wanted: list[float]) -> bool:
-        return self.cap is None or not wanted or cost(standing + wanted) <= self.cap * (1 + 1e-9)
+    def fits(self, standing: list[float], expected: list[float]) -> bool:
+        return self.cap is None or not expected or cost(standing + expected) <= self.cap * (1 + 1e-9)
 
 
 class BookUnderRules(RuleBasedStateMachine):
@@ -87,13 +87,13 @@ class BookUnderRules(RuleBasedStateMachine):
     @rule(run_id=RUNS, plan=PLANS)
     def reserve(self, run_id: str, plan: list[float]) -> None:
         rules = self.rules
-        known, wanted = rules.plans.get(run_id) == plan, rules.left(run_id, plan)
-        if known and (run_id in rules.open or not wanted):
+        known, expected = rules.plans.get(run_id) == plan, rules.left(run_id, plan)
+        if known and (run_id in rules.open or not expected):
             before = self.book.history("bank")
             self.book.reserve("bank", BudgetPlan(run_id, "wasp", DELTA, tuple(map(charge, plan))), "me")
             assert self.book.history("bank") == before
             return
-        fits = rules.fits(rules.spent() + rules.reserved(without=run_id), wanted)
+        fits = rules.fits(rules.spent() + rules.reserved(without=run_id), expected)
         asked = BudgetPlan(run_id, "wasp", DELTA, tuple(charge(sigma) for sigma in plan))
         if not fits:
             with pytest.raises(BudgetError):
@@ -107,7 +107,7 @@ class BookUnderRules(RuleBasedStateMachine):
     def release(self, run_id: str, slot: int, sigma: float, candidates: int, respend: bool) -> None:
         key = f"{run_id}-{slot}-{sigma}-{candidates}"
         request = ReleaseRequest("bank", run_id, f"votes-{slot}", key, charge(sigma), respend)
-        known = [one for one in self.rules.drawn if one.key == key]
+        known = [entry for entry in self.rules.drawn if entry.key == key]
         if known:
             again = self.book.release_once(request, never)
             assert (again.output, again.reused) == (known[0].output, True)
@@ -125,7 +125,7 @@ class BookUnderRules(RuleBasedStateMachine):
     def _expected(self, run_id: str, slot: int, sigma: float, respend: bool) -> tuple[type[Exception] | None, bool]:
         """Return what a new release must be refused with, if at all, and whether it is one on top of the plan."""
         rules = self.rules
-        before = any((one.run_id, one.slot) == (run_id, slot) for one in rules.drawn)
+        before = any((entry.run_id, entry.slot) == (run_id, slot) for entry in rules.drawn)
         if run_id not in rules.open and not before:  # a finished run may pay for a slot of its own again
             return LedgerError, False
         planned = sigma in rules.left(run_id, rules.plans[run_id])

@@ -158,7 +158,7 @@ def test_a_label_is_read_as_the_name_of_the_task_and_a_text_stays_as_it_is(tmp_p
     check_public(where, rows, where.names)
 
 
-def test_names_that_are_one_number_are_told_apart_by_their_spelling(tmp_path: Path) -> None:
+def test_names_that_are_one_number_are_distinguished_by_their_spelling(tmp_path: Path) -> None:
     pd.DataFrame({"text": ["x", "y", "z"], "label": ["1.1", "1.10", "1.100"]}).to_csv(tmp_path / "r.csv", index=False)
     where = RowsRef(str(tmp_path / "r.csv"), names=("1.1", "1.10"))
     assert read_rows(where)["label"].tolist() == ["1.1", "1.10", "1.1"]
@@ -172,7 +172,7 @@ def test_a_code_is_no_number(tmp_path: Path) -> None:
     assert read_rows(RowsRef(str(tmp_path / "r.csv"), classes=classes))["label"].tolist() == ["long", "short", "umlaut"]
 
 
-def test_rows_are_chosen_as_before_whatever_the_form_of_their_labels(tmp_path: Path) -> None:
+def test_rows_are_chosen_as_before_regardless_of_the_form_of_their_labels(tmp_path: Path) -> None:
     rows = pd.DataFrame({"text": [f"text {number}" for number in range(40)], "label": [1.0, 2.0] * 20})
     rows.to_parquet(tmp_path / "rows.parquet")
     chosen = read_rows(RowsRef(str(tmp_path / "rows.parquet"), rows=5, seed=3))

@@ -53,8 +53,8 @@ LINES = {
 def test_an_odd_line_of_json_changes_no_other(tmp_path: Path, line: str, first: bool) -> None:
     lines = [json.dumps({"text": text, "label": label}) for text, label in ROWS]
     (tmp_path / "rows.jsonl").write_text("\n".join([line, *lines] if first else [*lines, line]))
-    found = read(tmp_path / "rows.jsonl")
-    assert (found[1:] if first else found[:-1]) == ROWS
+    result = read(tmp_path / "rows.jsonl")
+    assert (result[1:] if first else result[:-1]) == ROWS
 
 
 def test_a_line_of_csv_with_other_fields_changes_no_other(tmp_path: Path) -> None:
@@ -96,6 +96,6 @@ def test_bytes_of_parquet_and_sqlite_that_are_not_utf8_are_windows_1252(tmp_path
         database.execute("create table notes (text, label)")
         database.executemany("insert into notes values (?, ?)", ROWS)
         database.execute("insert into notes values (cast(x'ff206f6464' as text), 'a')")
-    wanted = [*ROWS, ("ÿ odd", "a")]
-    assert read(tmp_path / "rows.parquet") == wanted
-    assert read(f"sqlite:///{tmp_path}/rows.db", "select text, label from notes") == wanted
+    expected = [*ROWS, ("ÿ odd", "a")]
+    assert read(tmp_path / "rows.parquet") == expected
+    assert read(f"sqlite:///{tmp_path}/rows.db", "select text, label from notes") == expected

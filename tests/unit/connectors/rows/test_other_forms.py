@@ -89,7 +89,7 @@ def test_json_of_another_form_is_named_with_the_form_that_is_read(
     assert message in str(refused.value)
 
 
-def test_one_row_with_a_list_beside_its_text_is_a_row(tmp_path: Path) -> None:
+def test_one_row_with_a_list_next_to_its_text_is_a_row(tmp_path: Path) -> None:
     (tmp_path / "rows.json").write_text(json.dumps({"text": "x", "label": "a", "tags": ["t"]}))
     assert read_rows(RowsRef(str(tmp_path / "rows.json")))["text"].tolist() == ["x"]
 

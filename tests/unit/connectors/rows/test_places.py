@@ -1,4 +1,4 @@
-"""One file or table has one place, under whatever address it is read."""
+"""One file or table has one place, under any address."""
 
 import sqlite3
 from pathlib import Path

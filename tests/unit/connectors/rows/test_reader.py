@@ -52,7 +52,7 @@ def save(table: pd.DataFrame, path) -> None:
 
 
 class TestClassesOfCodes:
-    """Diagnoses are codes; a task has classes. Which codes make a class is told by how they begin."""
+    """Diagnoses are codes; a task has classes. Their first characters decide which codes make a class."""
 
     CLASSES = (("heart", ("10:I", "9:41")), ("stroke", ("10:I6",)), ("lungs", ("10:J",)))
 
@@ -101,12 +101,12 @@ class TestClassesOfCodes:
             "first": "heart_failure", "second": "heart_failure", "third": "other",
         }  # fmt: skip
 
-    def test_a_rule_that_fits_no_row_is_told_without_quoting_one(self, tmp_path):
+    def test_a_rule_that_fits_no_row_is_reported_without_quoting_one(self, tmp_path):
         pd.DataFrame({"body": [SECRET], "kind": ["S72"]}).to_parquet(tmp_path / "notes.parquet")
-        with pytest.raises(InputError, match="no row whose 'kind'") as told:
+        with pytest.raises(InputError, match="no row whose 'kind'") as refusal:
             read_rows(RowsRef(str(tmp_path / "notes.parquet"), "body", "kind", classes=self.CLASSES))
-        assert "S72" not in str(told.value)
-        assert SECRET not in str(told.value)
+        assert "S72" not in str(refusal.value)
+        assert SECRET not in str(refusal.value)
 
 
 CELLS = [
@@ -300,7 +300,7 @@ class TestChoice:
         few, more = (set(read_rows(where(path, rows=n))["row"]) for n in (10, 50))
         assert few < more
 
-    def test_all_rows_may_be_asked_for_and_no_more(self, path):
+    def test_all_rows_may_be_requested_and_no_more(self, path):
         assert len(read_rows(where(path, rows=200))) == 200
         with pytest.raises(InputError, match="fewer than the 201 requested rows") as caught:
             read_rows(where(path, rows=201))
@@ -327,7 +327,7 @@ class TestProblems:
         with pytest.raises(InputError, match="row 0, column 'who': is empty"):
             check_public(RowsRef("test.csv", person="who"), rows, ["a"])
 
-    def test_public_problems_are_told_five_at_a_time_with_the_column_of_the_file(self):
+    def test_public_problems_are_reported_five_at_a_time_with_the_column_of_the_file(self):
         rows = pd.DataFrame({"row": range(8), "text": ["x"] * 8, "label": ["c"] * 8})
         with pytest.raises(InputError) as caught:
             check_public(where("test.csv"), rows, ["a", "b"])
@@ -399,7 +399,7 @@ class TestLenientReading:
             read_rows(RowsRef(address, query="select text, colour from notes", lenient=True))
 
 
-# --- normalising takes time linear in the length of a text, whatever a row contains
+# --- normalising takes time linear in the length of a text, for any row
 MARKS = "a" + "\u0315\u0300" * 200_000
 """Combining marks in the wrong order; sorting them takes minutes."""
 

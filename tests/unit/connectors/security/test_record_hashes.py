@@ -73,9 +73,11 @@ def test_every_field_and_its_place_counts() -> None:
 
 @given(records, records, st.randoms())
 @example(["a"], ["a", "a"], Random(0))
-def test_a_fingerprint_tells_multisets_apart_and_no_orders(one: list[str], other: list[str], random: Random) -> None:
-    hashes = [[record_hash(KEY, "label", text) for text in texts] for texts in (one, other)]
-    shuffled = random.sample(hashes[0], len(one))
+def test_a_fingerprint_distinguishes_multisets_and_no_orders(
+    first: list[str], other: list[str], random: Random
+) -> None:
+    hashes = [[record_hash(KEY, "label", text) for text in texts] for texts in (first, other)]
+    shuffled = random.sample(hashes[0], len(first))
     assert dataset_fingerprint(KEY, iter(shuffled)) == dataset_fingerprint(KEY, hashes[0])
     same = dataset_fingerprint(KEY, hashes[0]) == dataset_fingerprint(KEY, hashes[1])
     assert same == (sorted(hashes[0]) == sorted(hashes[1]))
@@ -92,7 +94,7 @@ def test_a_text_with_a_broken_character_has_a_hash_like_any_other() -> None:
 
 
 def test_a_key_is_recognised_by_a_name_that_is_not_part_of_it():
-    one, other = bytes(32), bytes([1] * 32)
-    assert key_name(one) != key_name(other)
-    assert len(key_name(one)) == 16
+    first, other = bytes(32), bytes([1] * 32)
+    assert key_name(first) != key_name(other)
+    assert len(key_name(first)) == 16
     assert key_name(other) not in other.hex()

@@ -1,4 +1,4 @@
-"""A run in a database of MLflow: what is shown, once each, whatever failed or ran twice before."""
+"""A run in a database of MLflow: what is shown, once each, after any failure or repetition."""
 
 import contextlib
 import http.server

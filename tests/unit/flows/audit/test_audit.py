@@ -18,7 +18,7 @@ from flows.engine.prepare import guarantee_of
 from flows.methods.wasp.config import WaspConfig
 from tests.support.paths import ROOT
 from tests.support.runs.pipeline import Pipeline, last_json
-from tests.support.runs.served_flow import artifacts, ask
+from tests.support.runs.served_flow import artifacts, call_api
 
 CONFIGS = ROOT / "deployments" / "configs"
 VOTES = ["--set", "method.guidance=votes", "--trials", "120", "--json"]
@@ -78,7 +78,7 @@ def test_a_sabotaged_mechanism_makes_the_run_red(pipeline: Pipeline, how: str, m
     assert "Share nothing that was released" in done.stderr
     book = json.loads(next((pipeline.home / "runs").glob("*/manifest.json")).read_text())
     assert book["state"] == "failed"
-    (run,) = ask(pipeline.api, "/flow_runs/filter", {"flow_runs": {"id": {"any_": [book["prefect_run_id"]]}}})
+    (run,) = call_api(pipeline.api, "/flow_runs/filter", {"flow_runs": {"id": {"any_": [book["prefect_run_id"]]}}})
     assert (run["state"]["type"], "The audit is red" in run["state"]["message"]) == ("FAILED", True)
     assert "RED" in artifacts(pipeline.api, book["prefect_run_id"])["audit"]["data"]
     assert "RED" in pipeline.call("show", book["run_id"]).stdout

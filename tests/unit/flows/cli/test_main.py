@@ -1,4 +1,4 @@
-"""What the command says of itself."""
+"""The command's description of itself."""
 
 import errno
 import os
@@ -24,10 +24,10 @@ finally:
 """
 
 
-def test_help_tells_every_command_s_sentence_as_a_whole_and_loads_no_library_that_draws() -> None:
+def test_help_shows_every_command_s_sentence_as_a_whole_and_loads_no_library_that_draws() -> None:
     done = subprocess.run([sys.executable, "-c", HELP], cwd=ROOT, capture_output=True, text=True, check=True)
     text = " ".join(done.stdout.split())
-    sentences = [" ".join((one.callback.__doc__ or "").split("\n\n")[0].split()) for one in app.registered_commands]
+    sentences = [" ".join((entry.callback.__doc__ or "").split("\n\n")[0].split()) for entry in app.registered_commands]
     assert len(sentences) > 10
     for sentence in sentences:
         assert sentence.rstrip(".").split(". ")[0] in text

@@ -43,19 +43,22 @@ def test_every_row_meets_every_column_with_every_seed(tmp_path: Path) -> None:
     columns = [{"name": "one", "set": {"privacy.epsilon": 1}}, {"name": "four", "set": {"privacy.epsilon": 4}}]
     config = compared(tmp_path, columns=columns, set={"method.votes": 2}, rows=matrix(tmp_path)["rows"][1:])
     cells = cells_of(config)
-    assert [(one.column, one.seed) for one in cells] == [("one", 0), ("one", 1), ("four", 0), ("four", 1)]
-    for one in cells:
-        assert one.config.privacy.epsilon == {"one": 1, "four": 4}[one.column]
-        assert one.config.execution.seed == one.seed
-        assert (one.config.method.votes, one.config.method.weighting) == (2, False)
-    assert len({one.key for one in cells}) == 4
+    assert [(entry.column, entry.seed) for entry in cells] == [("one", 0), ("one", 1), ("four", 0), ("four", 1)]
+    for entry in cells:
+        assert entry.config.privacy.epsilon == {"one": 1, "four": 4}[entry.column]
+        assert entry.config.execution.seed == entry.seed
+        assert (entry.config.method.votes, entry.config.method.weighting) == (2, False)
+    assert len({entry.key for entry in cells}) == 4
 
 
-def test_other_rows_are_taken_with_each_seed_where_it_is_asked_for(tmp_path: Path) -> None:
+def test_other_rows_are_taken_with_each_seed_where_it_is_requested(tmp_path: Path) -> None:
     rows = matrix(tmp_path)["rows"]
     rows[1] |= {"ignores": ["private.seed"]}
     changes = {"set": {"private.seed": "{seed}", "private.rows": 60, "private.of": 120}}
-    taken = [(one.row, one.seed, one.config.private.seed) for one in cells_of(compared(tmp_path, rows=rows, **changes))]
+    taken = [
+        (entry.row, entry.seed, entry.config.private.seed)
+        for entry in cells_of(compared(tmp_path, rows=rows, **changes))
+    ]
     assert taken == [("WASP", 0, 0), ("WASP", 1, 1), ("Equal", 0, 0), ("Equal", 1, 0)]
 
 
@@ -63,9 +66,11 @@ def test_the_key_of_a_cell_is_its_content(tmp_path: Path) -> None:
     first = cells_of(compared(tmp_path))
     named = matrix(tmp_path)["rows"]
     named[0]["name"] = "Another name"
-    assert [one.key for one in cells_of(compared(tmp_path, rows=named, title="Another"))] == [one.key for one in first]
+    assert [entry.key for entry in cells_of(compared(tmp_path, rows=named, title="Another"))] == [
+        entry.key for entry in first
+    ]
     changed = cells_of(compared(tmp_path, set={"method.examples": 2}))
-    assert not {one.key for one in first} & {one.key for one in changed}
+    assert not {entry.key for entry in first} & {entry.key for entry in changed}
 
 
 @pytest.mark.parametrize(
@@ -81,7 +86,7 @@ def test_a_matrix_that_makes_no_sense_is_refused_by_name(tmp_path: Path, changes
         compared(tmp_path, **changes)
 
 
-def test_a_row_that_cannot_be_carried_out_is_named_before_anything_begins(tmp_path: Path) -> None:
+def test_a_row_that_cannot_be_executed_is_named_before_anything_begins(tmp_path: Path) -> None:
     rows = matrix(tmp_path)["rows"]
     with pytest.raises(ConfigError, match="rows 'WASP', columns 'all': Unknown method 'audit'. Methods: wasp"):
         cells_of(compared(tmp_path, rows=[rows[0] | {"flow": "audit"}]))
@@ -137,28 +142,28 @@ def test_a_setting_that_means_nothing_to_a_row_makes_no_second_cell(home: Path, 
 
 
 @pytest.mark.slow
-def test_cells_are_runs_of_their_own_and_none_is_carried_out_twice(pipeline: Pipeline, tmp_path: Path) -> None:
+def test_cells_are_runs_of_their_own_and_none_is_executed_twice(pipeline: Pipeline, tmp_path: Path) -> None:
     broken = {"name": "Broken", "flow": "wasp", "config": small(tmp_path), "set": {"private.path": "absent.csv"}}
     values = matrix(tmp_path)
     values["rows"].append(broken)
     file = written(tmp_path / "compare.yaml", values)
     first = pipeline.answer("compare", "--config", str(file))
     assert (first["state"], first["failed"], first["reused"]) == ("incomplete", 2, 0)
-    states = {(one["row"], one["seed"]): one["state"] for one in first["cells"]}
+    states = {(entry["row"], entry["seed"]): entry["state"] for entry in first["cells"]}
     assert states == {
         (row, seed): "failed" if row == "Broken" else "done" for row in ("WASP", "Equal", "Broken") for seed in (0, 1)
     }
-    assert all("absent.csv does not exist" in one["error"] for one in first["cells"] if one["row"] == "Broken")
+    assert all("absent.csv does not exist" in entry["error"] for entry in first["cells"] if entry["row"] == "Broken")
     table = Path(first["table"]).read_text()
     assert "Cells that failed" in table
-    runs = {one["run_id"] for one in pipeline.answer("runs")["runs"]}
-    assert {one["run_id"] for one in first["cells"] if one["run_id"]} | {first["run_id"]} <= runs
+    runs = {entry["run_id"] for entry in pipeline.answer("runs")["runs"]}
+    assert {entry["run_id"] for entry in first["cells"] if entry["run_id"]} | {first["run_id"]} <= runs
 
     values["rows"].pop()
     file.write_text(yaml.safe_dump(values))
     again = pipeline.answer("compare", "--config", str(file))
     assert (again["state"], again["reused"]) == ("done", 4)
-    assert [one["values"] for one in again["cells"]] == [one["values"] for one in first["cells"][:4]]
+    assert [entry["values"] for entry in again["cells"]] == [entry["values"] for entry in first["cells"][:4]]
     assert again["seconds"] < 0.3 * first["seconds"]
     before = snapshot(f"sqlite:///{pipeline.home / 'mlflow.db'}", again["run_id"])
     assert pipeline.answer("compare", "--config", str(file))["reused"] == 4

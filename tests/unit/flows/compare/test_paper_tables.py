@@ -1,4 +1,4 @@
-"""The tables of the WASP paper as comparisons: its settings in every cell, and the same figures wherever they stand."""
+"""The tables of the WASP paper as comparisons: its settings in every cell, and the same figures everywhere."""
 
 from functools import cache
 from pathlib import Path
@@ -21,8 +21,8 @@ def table(name: object) -> CompareConfig:
 
 def figure(name: object, row: str, column: str) -> float:
     """Return the published accuracy of a row in a column."""
-    (found,) = [one for one in table(name).rows if one.name == row]
-    return found.published["accuracy"][column]
+    (result,) = [entry for entry in table(name).rows if entry.name == row]
+    return result.published["accuracy"][column]
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +71,7 @@ def test_the_same_cell_has_the_same_figure_in_every_table() -> None:
     assert figure(4, "WASP", "OpenReview-Rating") == figure(1, "WASP", "OpenReview-Rating")
 
 
-def test_what_runs_here_stands_beside_the_figures_of_the_tables() -> None:
+def test_what_runs_here_appears_next_to_the_figures_of_the_tables() -> None:
     for name, number in (("banking", 1), ("yelp", 1)):
         for row in ("WASP", "FuseGen"):
             for column in table(name).columns:

@@ -60,12 +60,12 @@ def test_a_removed_field_says_what_to_write(flow: str, field: str, advice: str) 
         check_config(model, value, "run.yaml")
 
 
-@pytest.mark.parametrize(("place", "value"), list(REMOVED_VALUES))
-def test_a_removed_value_says_what_to_write(place: str, value: str) -> None:
-    group, field = place.split(".")
+@pytest.mark.parametrize(("location", "value"), list(REMOVED_VALUES))
+def test_a_removed_value_says_what_to_write(location: str, value: str) -> None:
+    group, field = location.split(".")
     written = [{"name": "a", field: value}] if group == "plms" else {field: value}
     with pytest.raises(
-        ConfigError, match=rf"{place}: '{value}' was removed in 0\.3\. {REMOVED_VALUES[place, value][:5]}"
+        ConfigError, match=rf"{location}: '{value}' was removed in 0\.3\. {REMOVED_VALUES[location, value][:5]}"
     ):
         check_config(WaspConfig, values(**{group: written}), "run.yaml")
 
@@ -317,13 +317,13 @@ def test_other_public_rows_make_another_run(home: Path, tmp_path: Path) -> None:
     assert len(names) == 2
 
 
-def test_a_task_file_is_found_beside_its_configuration(tmp_path: Path) -> None:
+def test_a_task_file_is_found_next_to_its_configuration(tmp_path: Path) -> None:
     (tmp_path / "own.yaml").write_text("name: own\nitem: text\nlabels: [a, b]\n", encoding="utf-8")
     path = written(tmp_path / "run.yaml", values(task="own.yaml"))
     assert load_config(WaspConfig, path).task == str(tmp_path / "own.yaml")
 
 
-def test_a_state_folder_that_cannot_be_made_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_state_folder_that_cannot_be_made_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("x")
     monkeypatch.setenv("WASP_HOME", str(tmp_path / "file"))
     with pytest.raises(ConfigError, match="Set WASP_HOME"):
@@ -331,7 +331,7 @@ def test_a_state_folder_that_cannot_be_made_is_told(tmp_path: Path, monkeypatch:
 
 
 def test_a_nearly_full_disk_is_refused_before_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(home_module, "LEAST_FREE_BYTES", 10**18)
+    monkeypatch.setattr(home_module, "MIN_FREE_BYTES", 10**18)
     with pytest.raises(ArtifactError, match="Free space"):
         check_room(tmp_path)
 

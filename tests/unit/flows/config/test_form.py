@@ -70,7 +70,7 @@ def test_every_group_and_field_is_explained_and_none_means_nothing(flow: str) ->
 
 def values_of(flow: str) -> dict[str, Any]:
     """Return the values of the flow's form."""
-    return next(dict(one.parameters["config"]) for one in deployments() if one.flow.name == flow)
+    return next(dict(entry.parameters["config"]) for entry in deployments() if entry.flow.name == flow)
 
 
 @pytest.mark.parametrize("flow", HIDDEN)

@@ -20,7 +20,7 @@ PUBLIC = {"rows": 60, "rows_are_public": True}
 
 def labels(home: Path, seed: int, private: dict[str, Any] = PUBLIC) -> dict[str, tuple[str, ...]]:
     tools = start(home, private=private, execution={"seed": seed}).tools
-    rows = open_rows(tools.zone, tools.private, tools.called.fingerprint)
+    rows = open_rows(tools.zone, tools.private, tools.run_name.fingerprint)
     return dict(zip(rows.texts, rows.labels, strict=True))
 
 
@@ -43,7 +43,7 @@ def test_classes_of_a_run_are_unbalanced_if_a_dirichlet_draw_is_configured(tmp_p
     assert "unbalanced classes by Dirichlet(1), at least 2 to 1" in lines
 
 
-def test_private_rows_are_chosen_whatever_the_seed_of_the_run(tmp_path: Path) -> None:
+def test_private_rows_are_chosen_regardless_of_the_seed_of_the_run(tmp_path: Path) -> None:
     assert labels(tmp_path / "home", 0, {"rows": 60}) == labels(tmp_path / "home", 1, {"rows": 60})
 
 

@@ -1,4 +1,4 @@
-"""A setting that cannot be, or that means nothing beside the others, is one clear error that names its field."""
+"""A setting that cannot be, or that means nothing with the others, is one clear error that names its field."""
 
 import math
 from typing import Any

@@ -15,7 +15,7 @@ from flows.catalog import flows
 from flows.config.files import load_config
 from flows.methods.wasp.config import WaspConfig
 from tests.support.runs.pipeline import Pipeline, values, written
-from tests.support.runs.served_flow import ask
+from tests.support.runs.served_flow import call_api
 
 SECRET = "q7planted0123456789"
 KEY = f"sk-{SECRET}"
@@ -57,15 +57,15 @@ ALLOWED: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("place", "changes"), PLACES)
+@pytest.mark.parametrize(("location", "changes"), PLACES)
 def test_a_secret_is_refused_with_its_field_and_without_repeating_it(
-    tmp_path: Path, place: str, changes: dict[str, Any]
+    tmp_path: Path, location: str, changes: dict[str, Any]
 ) -> None:
     file = written(tmp_path / "run.yaml", values(**changes))
     with pytest.raises(ConfigError) as refused:
         load_config(WaspConfig, file)
     said = str(refused.value)
-    assert said.startswith(f"{file}:\n  {place}: ")
+    assert said.startswith(f"{file}:\n  {location}: ")
     assert "store the configuration" in said
     assert SECRET not in said
 
@@ -92,8 +92,8 @@ def test_the_form_of_every_flow_refuses_the_same_secrets_as_the_command(entry: A
         errors = validate({"config": config}, schema)
         return {".".join(map(str, error.absolute_path)) for error in errors if error.validator == "pattern"}
 
-    for place, changes in PLACES:
-        assert f"config.{place}" in refused(values(**changes)), place
+    for location, changes in PLACES:
+        assert f"config.{location}" in refused(values(**changes)), location
     nested = {"rows": [{"set": {"plms.0.key": SECRET}}], "columns": [{"set": {"a": [[f"http://u:{SECRET}@h"]]}}]}
     assert refused(nested) >= {"config.rows.0.set.plms.0.key", "config.columns.0.set.a.0.0"}
     for changes in ALLOWED:
@@ -103,7 +103,7 @@ def test_the_form_of_every_flow_refuses_the_same_secrets_as_the_command(entry: A
 def stored(api: str, folder: Path) -> list[str]:
     """Return where the planted secret is stored: answers of the API, files of the server."""
     paths = ("flow_runs", "deployments", "task_runs", "logs")
-    answers = {path: json.dumps(ask(api, f"/{path}/filter", {"limit": 200})) for path in paths}
+    answers = {path: json.dumps(call_api(api, f"/{path}/filter", {"limit": 200})) for path in paths}
     files = {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     assert any(name.startswith("prefect.db") for name in files)
     return [name for name, text in answers.items() if SECRET in text] + [

@@ -49,7 +49,7 @@ def of(flow: str) -> list[Path]:
     return [path for path in CONFIGS if CONFIGS[path] == flow]
 
 
-# Plans are those of a first run: answers in the state folder of whoever runs the tests would be read otherwise.
+# Plans are those of a first run: answers in the state folder of the person who runs the tests would be read otherwise.
 pytestmark = pytest.mark.usefixtures("home")
 
 
@@ -77,16 +77,16 @@ def test_it_loads_and_can_be_planned(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", FEDERATED, ids=name_of)
-def test_a_run_of_several_parties_loads_and_tells_what_each_is_charged(path: Path, tmp_path: Path) -> None:
+def test_a_run_of_several_parties_loads_and_shows_what_each_is_charged(path: Path, tmp_path: Path) -> None:
     partition(RowsRef("builtin:support_desk/private.parquet"), tmp_path / "parties", Partition(10))
     flow = CONFIGS[path]
     plan = start.plan(flow, path, [f"parties.registry={tmp_path}/parties/parties.yaml"])
     json.dumps(plan, allow_nan=False)
-    told, in_words = plan["parties"], words.plan(plan)
+    message, in_words = plan["parties"], words.plan(plan)
     colluding = 0 if "papers" in str(path) else 1
-    assert (told["number"], told["minimum"], told["colluding"]) == (10, 10, colluding)
-    assert told["share"] == pytest.approx(plan["sigma"] / math.sqrt(10 - colluding))
-    assert {one["colluding"] for one in told["guarantees"] if one["promised"]} == set(range(colluding + 1))
+    assert (message["number"], message["minimum"], message["colluding"]) == (10, 10, colluding)
+    assert message["share"] == pytest.approx(plan["sigma"] / math.sqrt(10 - colluding))
+    assert {entry["colluding"] for entry in message["guarantees"] if entry["promised"]} == set(range(colluding + 1))
     assert "each party    charges these releases to its own ledger" in in_words
     assert f"if   {colluding} collude (stated): epsilon 4.0000, the guarantee holds" in in_words
     assert plan["protects"].startswith("person" if "person" in name_of(path) else "record")
@@ -144,7 +144,7 @@ def test_a_comparison_loads_and_every_cell_can_be_planned(
         ("dp_kps_mimic", [], 3000),
     ],
 )
-def test_the_methods_of_the_dp_kps_paper_ask_as_often_as_it_says(name: str, changes: list[str], calls: int) -> None:
+def test_the_methods_of_the_dp_kps_paper_request_as_often_as_it_says(name: str, changes: list[str], calls: int) -> None:
     """Appendix B.1.3: ten sequential prompts to the model per text of Aug-PE, one per text of DP-KPS."""
     plan = start.plan(name[:6], Path(f"papers/dp_kps#{name}"), changes)
     assert plan["calls"] == calls

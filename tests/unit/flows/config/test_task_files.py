@@ -33,8 +33,8 @@ def test_every_shipped_task_gives_prompts_without_an_open_placeholder(name):
         turn = Turn(plm_index=0, iteration=1, examples_per_prompt=8, contrast=True)
         call = Call(turn, label, 0, good=("one fine text", "two"), bad=("a bad text", "worse"))
         for attribute in card.values or ("",):
-            for one in (call, Call(turn, label, 0)):
-                text = prompt_for(card, one, attribute).text
+            for entry in (call, Call(turn, label, 0)):
+                text = prompt_for(card, entry, attribute).text
                 assert f'"{label}"' in text
                 assert card.item in text
                 assert f'"{attribute}"' in text or not attribute

@@ -1,4 +1,4 @@
-"""What is approved is the plan and all that it follows from; how a run is paced is no part of it."""
+"""An approval is for the plan and all that it follows from, not for the pace of a run."""
 
 from contextlib import nullcontext
 from pathlib import Path
@@ -11,7 +11,7 @@ import pytest
 from connectors.interfaces.errors import ApprovalError, ConfigError
 from flows.config.task_files import load_task
 from flows.engine import approval, text
-from flows.engine.approval import ask, contract_of
+from flows.engine.approval import contract_of, request_approval
 from flows.engine.lifecycle import return_reservation
 from flows.engine.plan import planned
 from flows.engine.prepare import guarantee_of, prepare
@@ -53,11 +53,11 @@ def test_rows_stay_closed_when_the_answer_is_no(tmp_path: Path) -> None:
     assert problems.exists()
 
 
-def test_without_anybody_to_ask_the_run_is_refused(home: Path) -> None:
+def test_without_anybody_to_approve_the_run_is_refused(home: Path) -> None:
     chosen = config(execution={"approval": True})
     assert "required before private data is opened" in text.plan(planned(chosen))
     with pytest.raises(ConfigError, match="neither a terminal nor a Prefect server"):
-        ask(chosen, None, RunTools(chosen, home), CARD, guarantee_of(chosen), [])
+        request_approval(chosen, None, RunTools(chosen, home), CARD, guarantee_of(chosen), [])
 
 
 def test_a_run_ends_when_nobody_answers_its_form_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,7 +69,7 @@ def test_a_run_ends_when_nobody_answers_its_form_in_time(monkeypatch: pytest.Mon
     monkeypatch.setattr(pausing.Answer, "save", classmethod(lambda *_: None))
     monkeypatch.setenv("PREFECT__RUNTIME__FLOW_RUN__ID", str(UUID(int=1)))
     with pytest.raises(ApprovalError, match=r"Nobody approved this plan within 0 minutes\. Nothing was spent"):
-        pausing.ask_in_prefect("this plan", "1", "The plan.", approval.NOTHING)
+        pausing.request_approval_in_prefect("this plan", "1", "The plan.", approval.NOTHING)
     assert states == ["PAUSED"]
 
 
@@ -81,7 +81,7 @@ def test_a_stopped_run_keeps_its_reservation_once_it_has_released(released: bool
     returned: list[tuple[str, str]] = []
     ledger = SimpleNamespace(history=lambda _: entries, finish=lambda *who: returned.append(who))
     called = SimpleNamespace(dataset="notes", run_id="run-1")
-    run: Any = SimpleNamespace(tools=SimpleNamespace(called=called, ledger=ledger))
+    run: Any = SimpleNamespace(tools=SimpleNamespace(run_name=called, ledger=ledger))
     message = return_reservation(run)
     assert returned == ([] if released else [("notes", "run-1")])
     assert ("wasp abandon run-1" in message) == released

@@ -1,4 +1,4 @@
-"""Whatever a run needs is checked before its first charge and its first paid call: by plan, doctor and run alike."""
+"""Everything that a run needs is checked before its first charge and its first paid call: by plan, doctor and run alike."""
 
 import importlib.util
 import re
@@ -94,8 +94,8 @@ def test_plan_doctor_and_run_name_the_same_problems_and_nothing_is_charged_or_pa
     assert planned["sigma"] > 0, "the numbers are there all the same"
     assert list(refused.value.problems) == planned["problems"]
     assert refused.value.exit_code == 2
-    assert [one["found"] for one in examined["checks"] if one["what"] == "configuration"] == planned["problems"]
-    assert [one["found"] for one in examined["checks"] if one["what"].startswith("PLM")] == [
+    assert [entry["found"] for entry in examined["checks"] if entry["what"] == "configuration"] == planned["problems"]
+    assert [entry["found"] for entry in examined["checks"] if entry["what"].startswith("PLM")] == [
         "not called. Correct the configuration first."
     ] * 2
     assert not examined["healthy"]
@@ -127,7 +127,7 @@ def test_the_command_prints_a_line_for_each_problem_and_ends_with_2(
         assert words[0] != "plan" or "sigma" in printed.out
 
 
-def test_a_preview_checks_all_models_before_it_asks_one(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_preview_checks_all_models_before_it_calls_one(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VENDOR_KEY", "a key")
     with VendorServer() as server:
         plms = [server.plm(), {"name": "other", "connector": "openai", "model": "m", "key": "env:NOT_SET_ANYWHERE"}]
@@ -285,12 +285,12 @@ def test_a_private_file_of_somebody_else_is_named(home: Path) -> None:
 
 
 def test_a_database_is_checked_without_a_query(home: Path, tmp_path: Path) -> None:
-    place = {"path": f"sqlite:///{tmp_path}/rows.db", "query": "select text, label from rows"}
-    (problem,) = said(home, private=place)
+    location = {"path": f"sqlite:///{tmp_path}/rows.db", "query": "select text, label from rows"}
+    (problem,) = said(home, private=location)
     assert "rows.db does not exist" in problem
     (tmp_path / "rows.db").touch()
-    assert said(home, private=place) == []
-    (problem,) = said(home, private=place | {"path": "nosuch://host/base"})
+    assert said(home, private=location) == []
+    (problem,) = said(home, private=location | {"path": "nosuch://host/base"})
     assert "not a database address" in problem
 
 
@@ -299,9 +299,9 @@ def test_a_folder_that_is_no_model_is_refused(home: Path, tmp_path: Path) -> Non
     from transformers import WhisperConfig
 
     def problem() -> str:
-        (found,) = said(home, student={"kind": "finetune", "model": str(tmp_path / "model")})
-        assert found.startswith("student.model: ")
-        return found
+        (result,) = said(home, student={"kind": "finetune", "model": str(tmp_path / "model")})
+        assert result.startswith("student.model: ")
+        return result
 
     folder = tmp_path / "model"
     assert "is neither a folder nor a hub id" in problem()
@@ -388,7 +388,7 @@ def test_a_training_that_cannot_be_is_refused_before_anything_is_spent(
         ("prefect_dask", "dask", {"execution": {"task_runner": "dask"}}),
     ],
 )
-def test_a_missing_package_is_told_before_anything_is_spent(
+def test_a_missing_package_is_reported_before_anything_is_spent(
     home: Path, monkeypatch: pytest.MonkeyPatch, package: str, extra: str, change: dict[str, Any]
 ) -> None:
     without(monkeypatch, package)
@@ -410,9 +410,9 @@ def test_a_training_without_opacus_is_refused_with_the_other_problems(
     path = ROOT / "deployments/configs/dp_sgd_student_here.yaml"
     with pytest.raises(ConfigError) as refused:
         start.plan("dp_sgd_student", path, ["private.path=nowhere.csv"])
-    missing, place = sorted(str(refused.value).splitlines())
+    missing, location = sorted(str(refused.value).splitlines())
     assert missing.startswith("The package 'opacus' is not installed")
-    assert place.startswith("private.path: nowhere.csv does not exist")
+    assert location.startswith("private.path: nowhere.csv does not exist")
 
 
 def test_the_install_command_is_one_for_this_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -148,7 +148,7 @@ def test_changed_rows_of_a_registered_dataset_make_another_cell_of_a_comparison(
 
 
 def test_a_preset_accepts_a_registered_dataset_with_its_owners_number(home: Path) -> None:
-    """The form of the demo keeps its path, name and number beside the dataset that a person fills in."""
+    """The form of the demo keeps its path, name and number with the dataset that a person fills in."""
     add(declared_rows=120)
     preset = load_config(WaspConfig, DEMO).model_dump(mode="json")["private"]
     assert preset["path"].startswith("builtin:")

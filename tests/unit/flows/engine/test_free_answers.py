@@ -31,12 +31,12 @@ def notes(tmp_path: Path) -> str:
 
 
 def outcome(home: Path, **changes: Any) -> object:
-    """Return everything that whoever prepares a run sees, except the run id."""
+    """Return everything that a person who prepares a run sees, except the run id."""
     try:
         prepared = start(home, **changes)
     except WaspError as error:
         return type(error).__name__, str(error)
-    return prepared.plan.charges, prepared.guarantee.noise, prepared.warnings, prepared.tools.called.dataset
+    return prepared.plan.charges, prepared.guarantee.noise, prepared.warnings, prepared.tools.run_name.dataset
 
 
 @pytest.mark.parametrize("cap", [None, 0.0])

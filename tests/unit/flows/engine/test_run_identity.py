@@ -14,9 +14,9 @@ from flows.config.files import check_config, read_stored
 from flows.config.task_files import load_task
 from flows.engine.prepare import Prepared, explain_change, prepare
 from flows.engine.run_identity import LAYOUTS, RunParts, require_resumable, settings_of, stored_settings
-from flows.engine.run_manifest import open_book
+from flows.engine.run_manifest import open_manifest
 from flows.runtime.locations import with_locations
-from flows.runtime.manifest import begun, read_book, written_by
+from flows.runtime.manifest import initial_values, read_manifest, written_by
 from flows.runtime.stores import open_artifacts, open_ledger
 from tests.support.paths import GOLDEN, ROOT
 from tests.support.run_ids import configurations
@@ -115,7 +115,7 @@ def test_the_message_names_the_part_that_changed(version: str, part: str, tmp_pa
 
 def test_a_run_of_this_version_states_exactly_what_changed(tmp_path: Path) -> None:
     prepared = start(tmp_path / "home")
-    open_book("wasp", prepared).update()
+    open_manifest("wasp", prepared).update()
     run_id, home = prepared.tools.run_id, tmp_path / "home"
     for part, changes in {
         "settings": {"method": {"examples": 6}},
@@ -129,7 +129,7 @@ def test_a_run_of_this_version_states_exactly_what_changed(tmp_path: Path) -> No
 
 def test_the_message_names_another_version_with_its_commit() -> None:
     assert written_by({"versions": {"wasp-synth": "0.2.0"}}) == "version 0.2.0"
-    own = begun("run", "wasp", None, {}) | {"commit": "701dc80" + 33 * "0"}
+    own = initial_values("run", "wasp", None, {}) | {"commit": "701dc80" + 33 * "0"}
     assert written_by(own).endswith(", commit 701dc800")
 
 
@@ -145,7 +145,7 @@ def test_a_moved_state_folder_states_where_its_files_are_now(tmp_path: Path) -> 
 
 
 def stored(state: Path, run_id: str) -> Any:
-    manifest = read_book(open_artifacts(state), run_id)
+    manifest = read_manifest(open_artifacts(state), run_id)
     return read_stored(find_flow(manifest["flow"]).config, manifest)
 
 

@@ -130,7 +130,7 @@ PLACES = ("env:CLINIC", "local://{data}/notes.csv", "file://{data}/notes.csv", "
 REFUSED = r"files below its data folder only|private file of dataset 'clinic'|not below the data folder|listed hosts"
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("location", PLACES)
 @pytest.mark.parametrize(
     "form",
     [
@@ -150,7 +150,7 @@ REFUSED = r"files below its data folder only|private file of dataset 'clinic'|no
         "federated parties.exchange={}",
     ],
 )
-def test_a_form_reads_no_private_file(home: Path, monkeypatch: pytest.MonkeyPatch, form: str, place: str) -> None:
+def test_a_form_reads_no_private_file(home: Path, monkeypatch: pytest.MonkeyPatch, form: str, location: str) -> None:
     monkeypatch.setenv("CLINIC", str(Path("notes.csv").resolve()))
     Path("folder").mkdir()
     os.link("notes.csv", "folder/part.csv")
@@ -158,7 +158,7 @@ def test_a_form_reads_no_private_file(home: Path, monkeypatch: pytest.MonkeyPatc
     name, _, change = form.partition(" ")
     path = find_config(Path(f"{name}_here"))
     config = load_config(find_method(flow_of(path, flow_names())).config, path, ["data_root=null"])
-    changed = with_changes(config, [change.format(place.format(data=Path.cwd()))])
+    changed = with_changes(config, [change.format(location.format(data=Path.cwd()))])
     with pytest.raises(ConfigError, match=REFUSED):
         prepare(config.flow_name, changed, home)
 
@@ -254,7 +254,7 @@ def test_litellm_takes_no_address_as_a_model() -> None:
             LiteLlmModel.from_spec(ModelSpec("a", "litellm", model))
 
 
-def test_the_stores_are_asked_again_before_a_connection(home: Path) -> None:
+def test_the_stores_are_checked_again_before_a_connection(home: Path) -> None:
     with pytest.raises(ConfigError, match="no host x.example"):
         tracking_store("http://x.example", home)
     with pytest.raises(ConfigError, match="no host x.example"):
@@ -348,7 +348,7 @@ def test_a_connector_of_another_package_gets_no_address(
 def test_changes_reach_the_task_runner(monkeypatch: pytest.MonkeyPatch) -> None:
     config = load_config(WaspConfig, DEMO, ["execution={task_runner: dask, cluster: 'tcp://x.example:8786'}"])
     changes = ["execution.task_runner=threads", "execution.cluster=null"]
-    for given in (config, config.model_dump(mode="json")):
-        context = SimpleNamespace(parameters={"config": given, "changes": changes})
+    for arguments in (config, config.model_dump(mode="json")):
+        context = SimpleNamespace(parameters={"config": arguments, "changes": changes})
         monkeypatch.setattr(task_runners.FlowRunContext, "get", lambda context=context: context)
         assert task_runners._execution().cluster is None

@@ -1,4 +1,4 @@
-"""One person has one budget, whichever file, column, query or copy a configuration names."""
+"""One person has one budget, in any file, column, query or copy that a configuration names."""
 
 import csv
 import json
@@ -138,7 +138,7 @@ def test_other_people_have_a_budget_of_their_own(owner: Owner, tmp_path: Path) -
     assert {owner.ledger.status(name).group for name in ("notes", "shop", "orders")} == {""}
 
 
-def test_the_owner_is_told_why_datasets_are_charged_together(owner: Owner) -> None:
+def test_the_owner_is_shown_why_datasets_are_charged_together(owner: Owner) -> None:
     owner.run("notes", owner.query("select note, category from notes", person=None))
     owner.run("column", owner.query("select summary as note, category from notes", person=None))
     notify_owner(owner.ledger, "notes", owner.home)

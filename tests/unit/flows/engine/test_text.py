@@ -1,4 +1,4 @@
-"""What the command prints fits the terminal and says what is known, not more."""
+"""The output of the command fits the terminal and says what is known, not more."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a run and a preview do with the language models that a configuration names."""
+"""Use of the configured language models by a run and a preview."""
 
 import itertools
 from collections import Counter
@@ -75,8 +75,8 @@ def test_a_preview_marks_answers_that_are_not_one_whole_text(tmp_path: Path, mon
 
 
 def test_a_preview_needs_models_but_no_private_rows(home: Path) -> None:
-    place = ROOT / "deployments/configs"
-    shown = start.preview("fusegen", place / "fusegen_here.yaml", ["plms_used=[smollm2]"], 1)
+    location = ROOT / "deployments/configs"
+    shown = start.preview("fusegen", location / "fusegen_here.yaml", ["plms_used=[smollm2]"], 1)
     assert {row["plm"] for row in shown["rows"]} == {"smollm2"}
     with pytest.raises(ConfigError, match="calls no language model"):
-        start.preview("only_private", place / "only_private_here.yaml", [], 1)
+        start.preview("only_private", location / "only_private_here.yaml", [], 1)

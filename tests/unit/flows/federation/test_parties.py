@@ -1,4 +1,4 @@
-"""What is checked about parties before anything is spent, and what commands say of runs that have some."""
+"""Checks of parties before anything is spent, and the output of commands for runs with parties."""
 
 from pathlib import Path
 
@@ -12,11 +12,11 @@ from connectors.security.signing import open_signing_key, public_line
 from flows.cli import stored_runs
 from flows.config.files import check_config
 from flows.engine.federation import federation_of, read_registry
-from flows.engine.run_manifest import open_book
+from flows.engine.run_manifest import open_manifest
 from flows.federation.local_parties import partition
 from flows.federation.party import load_party, serve_party
 from flows.methods.wasp.config import WaspConfig
-from flows.runtime.manifest import read_book
+from flows.runtime.manifest import read_manifest
 from tasks.private.parties.coordinator import end_run
 from tasks.private.parties.partition import Partition
 from tasks.private.parties.party import notice_labels, register_rows
@@ -41,14 +41,14 @@ from tests.support.runs.pipeline import values
     ids=["missing", "words", "one", "no-key", "twice", "same-key", "path"],
 )
 def test_a_registry_that_cannot_be_is_refused(tmp_path: Path, lines: str | None, said: str) -> None:
-    place, home = tmp_path / "parties.yaml", tmp_path / "home"
+    location, home = tmp_path / "parties.yaml", tmp_path / "home"
     home.mkdir(mode=0o700)
     if lines is not None:
         for name in ("a", "b"):
             lines = lines.replace(f"KEY-{name}", public_line(open_signing_key(home, name)))
-        place.write_text(lines)
+        location.write_text(lines)
     with pytest.raises(ConfigError, match=said):
-        read_registry(place)
+        read_registry(location)
 
 
 @pytest.fixture
@@ -85,9 +85,9 @@ def test_a_party_that_the_registry_lacks_prints_its_line(parties: Path) -> None:
     first, second, third, coordinator = registry.read_text().splitlines()
     for text in ("", f"{second}\n{third}\n{coordinator}\n"):
         registry.write_text(text)
-        with pytest.raises(ConfigError) as told:
+        with pytest.raises(ConfigError) as caught:
             serve_party(load_party(file))
-        assert first in str(told.value)
+        assert first in str(caught.value)
     registry.write_text(f"{first}\n{second}\n")
     with pytest.raises(ConfigError, match="lacks this party's key or the coordinator's"):
         serve_party(load_party(file))
@@ -106,9 +106,9 @@ def test_a_coordinator_whose_key_is_not_in_the_registry_starts_no_run_and_prints
     registry = tmp_path / "f/parties/parties.yaml"
     line = registry.read_text().splitlines()[-1]
     registry.write_text(registry.read_text().replace(line, ""))
-    with pytest.raises(ConfigError) as told:
+    with pytest.raises(ConfigError) as caught:
         federated.again()
-    assert line in str(told.value)
+    assert line in str(caught.value)
 
 
 def test_giving_a_run_up_returns_what_its_parties_set_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,7 +117,7 @@ def test_giving_a_run_up_returns_what_its_parties_set_aside(tmp_path: Path, monk
     run_id = federated.run.tools.run_id
     assert set(federated.reserved().values()) == {(run_id,)}
     monkeypatch.setenv("WASP_HOME", str(tmp_path / "f/home"))
-    open_book("wasp", federated.run).update(state="failed")
+    open_manifest("wasp", federated.run).update(state="failed")
     assert stored_runs.abandon(run_id)["dataset"] == "federation"
     federated.see_ended()
     assert set(federated.reserved().values()) == {()}
@@ -128,11 +128,11 @@ def test_export_says_that_rows_of_parties_cannot_be_searched(tmp_path: Path) -> 
 
     federated = open_federated(tmp_path / "f", privacy={"epsilon": 4.0})
     federated.vote()
-    open_book("wasp", federated.run).update()
+    open_manifest("wasp", federated.run).update()
     artifacts = federated.run.tools.artifacts
     texts = artifacts.read_table(federated.texts().samples)
     with pytest.raises(ConfigError, match="only the parties of run.*--no-overlap-check"):
-        search(tmp_path / "f/home", artifacts, read_book(artifacts, federated.run.tools.run_id), texts)
+        search(tmp_path / "f/home", artifacts, read_manifest(artifacts, federated.run.tools.run_id), texts)
 
 
 def test_one_process_serves_a_party(parties: Path) -> None:
@@ -175,7 +175,7 @@ def test_a_ledger_that_fails_for_a_moment_does_not_end_a_party_and_gets_the_rese
     assert capsys.readouterr().err.count("database is locked Trying again") == 1
 
 
-def test_the_owner_of_a_party_is_told_that_no_row_has_a_declared_class(parties: Path) -> None:
+def test_the_owner_of_a_party_is_shown_that_no_row_has_a_declared_class(parties: Path) -> None:
     file = parties / "party-1" / "party.yaml"
     values = yaml.safe_load(file.read_text())
     assert values["labels"], "the classes of the divided rows"

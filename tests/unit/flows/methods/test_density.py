@@ -1,4 +1,4 @@
-"""Guidance by a released density, and what is released beside a method: told the same way everywhere."""
+"""Guidance by a released density, and releases of a method next to it, reported the same way everywhere."""
 
 import json
 from pathlib import Path

@@ -21,8 +21,8 @@ from tests.support.runs.pipeline import SMALL, Pipeline, values
 def config(rows: int | None, epsilon: float = 4.0, **changes: Any) -> WaspConfig:
     private = {"path": "no_such_file.parquet", "name": "desk"} | ({} if rows is None else {"declared_rows": rows})
     method = SMALL["method"] | {"guidance": "auto"} | changes.pop("method", {})
-    given = values(private=private, method=method, privacy={"epsilon": epsilon}, **changes)
-    return check_config(WaspConfig, given, "the test")
+    arguments = values(private=private, method=method, privacy={"epsilon": epsilon}, **changes)
+    return check_config(WaspConfig, arguments, "the test")
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_rows_epsilon_and_classes_decide_what_is_released(rows: int, epsilon: fl
     )
 
 
-def test_auto_is_the_default_and_asks_for_the_number_of_rows() -> None:
+def test_auto_is_the_default_and_requests_the_number_of_rows() -> None:
     method = {name: value for name, value in SMALL["method"].items() if name != "guidance"}
     made = check_config(WaspConfig, SMALL | {"method": method}, "the test")
     assert made.method.guidance == "auto"
@@ -66,7 +66,7 @@ def test_closed_rows_are_never_opened_and_no_dataset_enters_the_ledger(tmp_path:
     assert prepared.tools.config.private is None
     assert prepared.asked.private is not None
     assert prepared.plan.charges == ()
-    assert prepared.tools.called.dataset == ""
+    assert prepared.tools.run_name.dataset == ""
     assert prepared.tools.ledger.known("desk") is None
     plain = check_config(WaspConfig, values(private=None, method={"guidance": "auto"}), "the test")
     assert prepared.tools.run_id == prepare("wasp", plain, home).tools.run_id, "closed rows leave no trace in the run"
@@ -132,11 +132,11 @@ def test_the_records_of_a_person_are_joined_as_the_release_needs(
 ) -> None:
     privacy = {"epsilon": 4.0, "protects": "person", "rows_per_person": 3, "joined_by": stated}
     private = {"path": "rows.csv", "person": "who", "declared_rows": 500}
-    given = values(private=private, method=SMALL["method"] | {"guidance": "auto"} | method, privacy=privacy)
-    assert promise_of(check_config(WaspConfig, given, "the test")).aggregation == joined
+    arguments = values(private=private, method=SMALL["method"] | {"guidance": "auto"} | method, privacy=privacy)
+    assert promise_of(check_config(WaspConfig, arguments, "the test")).aggregation == joined
     with pytest.raises(ConfigError, match="averages a person's rows. Write mean"):
         check_config(
-            WaspConfig, given | {"method": {"guidance": "auto"}, "privacy": privacy | {"joined_by": "max"}}, "x"
+            WaspConfig, arguments | {"method": {"guidance": "auto"}, "privacy": privacy | {"joined_by": "max"}}, "x"
         )
 
 

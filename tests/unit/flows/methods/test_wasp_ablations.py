@@ -1,4 +1,4 @@
-"""WASP's ablations: each setting changes what it says, and nothing else of what the steps are asked."""
+"""WASP's ablations: each setting changes what it says, and nothing else in the requests of the steps."""
 
 import dataclasses
 from pathlib import Path
@@ -13,7 +13,7 @@ from flows.config.files import check_config
 from flows.engine.prepare import prepare
 from flows.methods.wasp.config import WaspConfig
 from flows.methods.wasp.run import WaspRun
-from flows.runtime.manifest import RunBook
+from flows.runtime.manifest import RunManifest
 from tasks.core.refs import Payer, Written
 from tasks.selection.weights import weigh
 from tests.support.runs.pipeline import SMALL
@@ -23,9 +23,9 @@ REF = ArtifactRef("runs/x/selection.parquet", "0" * 64, "1" * 64, "select", 8)
 
 
 def asked(home: Path, **changes: Any) -> dict[str, Any]:
-    """Return what the steps of the second round are asked to do, without names of runs and places."""
+    """Return the requests of the steps of the second round, without names of runs and places."""
     prepared = prepare("wasp", config(**changes), home)
-    run = WaspRun(prepared, RunBook(prepared.tools.artifacts, {}), 0.0)
+    run = WaspRun(prepared, RunManifest(prepared.tools.artifacts, {}), 0.0)
     written = [Written(plm, 0, dataclasses.replace(REF, path=plm, rows=12)) for plm in run.plms]
     equal = {plm: 1 / len(run.plms) for plm in run.plms}
     votes = not run.config.method.releases_density
@@ -57,7 +57,9 @@ def asked(home: Path, **changes: Any) -> dict[str, Any]:
         ({"method": {"guidance": "kernel"}}, {"vote", "select", "weigh"}),
         ({"student": {"kind": "finetune", "max_length": 64}}, {"student"}),
     ],
-    ids=lambda one: "changes" if isinstance(one, set) else str(one),  # a set is named in another order by each process
+    ids=lambda entry: (
+        "changes" if isinstance(entry, set) else str(entry)
+    ),  # a set is named in another order by each process
 )
 def test_a_setting_changes_its_own_steps_alone(tmp_path: Path, changes: dict[str, Any], steps: set[str]) -> None:
     usual, changed = asked(tmp_path / "home"), asked(tmp_path / "home", **changes)
@@ -67,7 +69,7 @@ def test_a_setting_changes_its_own_steps_alone(tmp_path: Path, changes: dict[str
 @pytest.mark.parametrize(("calibration", "counts"), [("tight", (23, 1)), ("paper", (24, 0))])
 def test_a_model_without_weight_writes_its_least_share(tmp_path: Path, calibration: str, counts: Any) -> None:
     prepared = prepare("wasp", config(privacy={"calibration": calibration}), tmp_path / "home")
-    run = WaspRun(prepared, RunBook(prepared.tools.artifacts, {}), 0.0)
+    run = WaspRun(prepared, RunManifest(prepared.tools.artifacts, {}), 0.0)
     assert tuple(run.counts(0, {"clerk": 1.0, "novelist": 0.0}, []).values()) == counts
 
 
@@ -79,9 +81,9 @@ def test_models_that_are_left_out_by_name_make_the_run_that_lists_only_the_other
 
 
 def test_a_configuration_that_leaves_models_out_is_the_same_when_it_is_read_back() -> None:
-    found = config(plms_used=["novelist"])
-    again = check_config(WaspConfig, found.model_dump(mode="json"), "a manifest")
-    assert (again, again.writers) == (found, ("novelist",))
+    result = config(plms_used=["novelist"])
+    again = check_config(WaspConfig, result.model_dump(mode="json"), "a manifest")
+    assert (again, again.writers) == (result, ("novelist",))
 
 
 def test_softmax_weights_are_those_of_the_published_code() -> None:

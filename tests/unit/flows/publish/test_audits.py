@@ -1,4 +1,4 @@
-"""Audits reach gate, card and officer: red stops an export, no audit is told, and so is one that passed."""
+"""Audits reach gate, card and officer: red stops an export, a missing audit is reported, and so is one that passed."""
 
 import json
 import shutil
@@ -44,21 +44,21 @@ def audit(pipeline: Pipeline) -> dict[str, Any]:
 def test_an_export_without_an_audit_goes_on_and_says_so(copy: Pipeline, run_id: str, tmp_path: Path) -> None:
     assert copy.answer("export", run_id, str(tmp_path / "out"))["audited"] is False
     assert "Never audited: votes" in (tmp_path / "out" / "README.md").read_text()
-    told = json.loads((tmp_path / "out" / "manifest.json").read_text())["audit"]
-    assert told == {"done": False, "newest": [], "never": ["votes"]}
+    message = json.loads((tmp_path / "out" / "manifest.json").read_text())["audit"]
+    assert message == {"done": False, "newest": [], "never": ["votes"]}
     assert "Never audited: votes" in (copy.home / "runs" / run_id / "report.html").read_text()
 
 
 @pytest.mark.statistical
-def test_a_passed_audit_stands_on_the_card(copy: Pipeline, run_id: str, tmp_path: Path) -> None:
-    found = audit(copy)
+def test_a_passed_audit_appears_on_the_card(copy: Pipeline, run_id: str, tmp_path: Path) -> None:
+    result = audit(copy)
     assert copy.answer("export", run_id, str(tmp_path / "out"))["audited"] is True
     card = (tmp_path / "out" / "README.md").read_text()
-    proven = found["mechanisms"][0]["epsilon_proven"]
-    assert f"wasp tight on {found['ended'][:10]}, at least epsilon {proven:.4f} of 4.0000 claimed" in card
-    told = json.loads((tmp_path / "out" / "manifest.json").read_text())["audit"]
-    assert told["done"] is True
-    assert [(one["run_id"], one["proven"]) for one in told["newest"]] == [(found["run_id"], proven)]
+    proven = result["mechanisms"][0]["epsilon_proven"]
+    assert f"wasp tight on {result['ended'][:10]}, at least epsilon {proven:.4f} of 4.0000 claimed" in card
+    message = json.loads((tmp_path / "out" / "manifest.json").read_text())["audit"]
+    assert message["done"] is True
+    assert [(entry["run_id"], entry["proven"]) for entry in message["newest"]] == [(result["run_id"], proven)]
 
 
 CLAIM = {
@@ -83,8 +83,8 @@ def audited(home: Path, run_id: str, ended: str, passed: bool, **finding: Any) -
         CLAIM | {"mechanism": "wasp tight", "passed": passed, "epsilon_claimed": 4.0, "epsilon_proven": 2.0} | finding
     )
     whole = line["mechanism"] == "whole run"
-    found = {"mechanisms": [] if whole else [line], "pipeline": line if whole else None}
-    (folder / "audit.json").write_text(json.dumps(found))
+    result = {"mechanisms": [] if whole else [line], "pipeline": line if whole else None}
+    (folder / "audit.json").write_text(json.dumps(result))
 
 
 def audits_of(home: Path, **claim: Any) -> list[AuditLine]:
@@ -96,13 +96,13 @@ def audits_of(home: Path, **claim: Any) -> list[AuditLine]:
 def test_the_newest_audit_counts_of_each_kind(tmp_path: Path) -> None:
     audited(tmp_path, "audit-b", "2026-02-01", passed=False)
     audited(tmp_path, "audit-a", "2026-03-01", passed=True)
-    assert [(one.run_id, one.passed) for one in audits_of(tmp_path)] == [("audit-a", True)]
+    assert [(entry.run_id, entry.passed) for entry in audits_of(tmp_path)] == [("audit-a", True)]
     audited(tmp_path, "audit-c", "2026-01-01", passed=False, mechanism="whole run")
-    assert {(one.run_id, one.passed) for one in audits_of(tmp_path)} == {("audit-a", True), ("audit-c", False)}
+    assert {(entry.run_id, entry.passed) for entry in audits_of(tmp_path)} == {("audit-a", True), ("audit-c", False)}
     audited(tmp_path, "audit-d", "2026-01-02", passed=True, mechanism="whole run")
-    assert all(one.passed for one in audits_of(tmp_path))
+    assert all(entry.passed for entry in audits_of(tmp_path))
     (tmp_path / "runs" / "audit-a" / "audit.json").unlink()
-    assert [(one.run_id, one.passed) for one in audits_of(tmp_path)] == [("audit-d", True), ("audit-b", False)]
+    assert [(entry.run_id, entry.passed) for entry in audits_of(tmp_path)] == [("audit-d", True), ("audit-b", False)]
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_equal_numbers_of_another_vote_are_not_about_the_run(tmp_path: Path) -> 
     for run_id, mechanism in (("audit-a", "pe"), ("audit-b", "whole run"), ("audit-c", "federated")):
         audited(tmp_path, run_id, "2026-03-01", passed=False, mechanism=mechanism)
     claims = [{"sides": 1}, {"sides": 2}, {"sides": 2, "shared": True}]
-    audits = [{one.run_id for one in audits_of(tmp_path, **claim)} for claim in claims]
+    audits = [{entry.run_id for entry in audits_of(tmp_path, **claim)} for claim in claims]
     assert audits == [{"audit-a"}, {"audit-b"}, {"audit-b", "audit-c"}]
 
 

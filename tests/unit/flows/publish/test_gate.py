@@ -9,11 +9,11 @@ import pytest
 
 from connectors.interfaces.errors import ArtifactError, ConfigError
 from flows.engine.prepare import Prepared
-from flows.engine.run_manifest import open_book
+from flows.engine.run_manifest import open_manifest
 from flows.engine.spending import RELEASES
 from flows.publish.export import write_json_lines
 from flows.publish.gate import search
-from flows.runtime.manifest import read_book
+from flows.runtime.manifest import read_manifest
 from tasks.core.refs import Payer
 from tasks.private.votes.step import VoteSpec, vote
 from tests.support.data.short_texts import rows, save_rows
@@ -32,7 +32,7 @@ def remove_releases(run: Prepared) -> None:
 
 def searched(run: Prepared, **changes: str) -> object:
     artifacts = run.tools.artifacts
-    manifest = read_book(artifacts, run.tools.run_id) | changes
+    manifest = read_manifest(artifacts, run.tools.run_id) | changes
     return search(run.tools.home, artifacts, manifest, pd.DataFrame({"sample_id": [0], "text": ["a text"]}))
 
 
@@ -42,11 +42,11 @@ def voted(tmp_path: Path) -> Prepared:
     home = tmp_path / "home"
     home.mkdir(mode=0o700)
     run = start(home, private=save_rows(tmp_path / "rows.jsonl", rows(20, seed=1)) | {"name": "desk"})
-    name = run.tools.called
+    name = run.tools.run_name
     run.tools.ledger.reserve(name.dataset, run.plan, "me")
     spec = VoteSpec(0, Payer(name.dataset, name.fingerprint), run.guarantee.noise, "all")
     vote(run.tools, spec, [write_texts(run, 0, LABELS)])
-    open_book("wasp", run).update()
+    open_manifest("wasp", run).update()
     return run
 
 
@@ -61,7 +61,7 @@ def test_a_run_without_its_releases_is_an_error_and_not_one_that_opened_no_priva
 def test_a_federated_run_without_its_releases_is_not_one_that_opened_no_private_row(tmp_path: Path) -> None:
     federated = open_federated(tmp_path / "f", privacy={"epsilon": 4.0})
     federated.vote()
-    open_book("wasp", federated.run).update()
+    open_manifest("wasp", federated.run).update()
     remove_releases(federated.run)
     with pytest.raises(ConfigError, match="only the parties of run"):
         searched(federated.run)

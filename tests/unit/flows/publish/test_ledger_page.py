@@ -31,15 +31,15 @@ PEOPLE = ("Ada", "Björn", "Chen", "Dana", "Emil")
 def spend(book: PrivacyLedger, run_id: str, flow: str, who: str, epsilon: float) -> bool:
     """Run through the book as a flow does: reserve, release, finish. False where it was refused."""
     noise = calibrate(VotePrivacy(epsilon, DELTA, 2))
-    one = noise.charge
+    entry = noise.charge
     if flow == "dp_kps":
-        one = charge(mechanism="laplace", event=laplace_event(epsilon / 2), noise_scale=2 / epsilon)
+        entry = charge(mechanism="laplace", event=laplace_event(epsilon / 2), noise_scale=2 / epsilon)
     try:
-        book.reserve("ward", BudgetPlan(run_id, flow, DELTA, (one, one)), who)
+        book.reserve("ward", BudgetPlan(run_id, flow, DELTA, (entry, entry)), who)
     except BudgetError:
         return False
     for slot in range(2):
-        request = ReleaseRequest("ward", run_id, f"vote-{slot}", f"{run_id}-{slot}", one)
+        request = ReleaseRequest("ward", run_id, f"vote-{slot}", f"{run_id}-{slot}", entry)
         book.release_once(request, lambda: b"noise")
     book.finish("ward", run_id)
     return True
@@ -107,8 +107,8 @@ def test_names_cannot_write_into_the_page(home: Path, tmp_path: Path) -> None:
 
 
 def test_the_pages_of_a_party_and_of_its_coordinator_state_whose_ledger_it_is(tmp_path: Path) -> None:
-    found = open_federated(tmp_path / "f", privacy={"epsilon": 4.0}, parties={"minimum": 2, "colluding": 1}, cap="6")
-    found.vote()
+    actual = open_federated(tmp_path / "f", privacy={"epsilon": 4.0}, parties={"minimum": 2, "colluding": 1}, cap="6")
+    actual.vote()
     pages = {}
     for name, home in (("one party", tmp_path / "f/parties/party-1/state"), ("the coordinator", tmp_path / "f/home")):
         book = open_ledger(home)

@@ -33,8 +33,8 @@ def test_the_card_uses_the_encoder_and_names_what_is_not_above_chance() -> None:
     assert encoder_of(ENCODER) == "sentence-transformers/all-MiniLM-L6-v2"
     assert encoder_of(SMALL) == ""
     assert 'rows["label_soft"]' in learning_lines(soft=True)
-    told = describe_recipe({ON_ENCODER: Accuracy(250, 300), ON_WORDS: Accuracy(61, 300)}, 0.2)
-    assert f"on {ON_ENCODER} 83.3 % (79-87), on {ON_WORDS} 20.3 % (16-25) of 300 test rows; chance 20.0 %." in told
-    assert told.endswith(f"**Warning**: on {ON_WORDS} they are not above chance.")
+    message = describe_recipe({ON_ENCODER: Accuracy(250, 300), ON_WORDS: Accuracy(61, 300)}, 0.2)
+    assert f"on {ON_ENCODER} 83.3 % (79-87), on {ON_WORDS} 20.3 % (16-25) of 300 test rows; chance 20.0 %." in message
+    assert message.endswith(f"**Warning**: on {ON_WORDS} they are not above chance.")
     assert describe_recipe({}, 0.2).endswith("not run at export: the run has no test rows.")
     assert describe_recipe({}, 0.2, "test.csv does not exist.").endswith("not run at export: test.csv does not exist.")

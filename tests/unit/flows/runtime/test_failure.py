@@ -1,4 +1,4 @@
-"""What a failed run says: step, cause, next move; and where a traceback goes that nobody foresaw."""
+"""Messages of a failed run: step, cause, next move; and where a traceback goes that nobody foresaw."""
 
 import errno
 import pickle
@@ -17,30 +17,30 @@ from connectors.interfaces.errors import (
     in_step,
     step_of,
 )
-from flows.runtime.failure import Story, UnexpectedError, disk_is_full, explain_prefect_failure, told
+from flows.runtime.failure import ErrorContext, UnexpectedError, disk_is_full, explain_prefect_failure, explained_errors
 
 
-def failing(error: Exception, story: Story) -> WaspError:
-    with pytest.raises(WaspError) as caught, told(story):
+def failing(error: Exception, context: ErrorContext) -> WaspError:
+    with pytest.raises(WaspError) as caught, explained_errors(context):
         raise error
     return caught.value
 
 
-def begun(folder: Path) -> Story:
-    return Story(folder, begun=True)
+def begun(folder: Path) -> ErrorContext:
+    return ErrorContext(folder, has_started=True)
 
 
 def test_before_a_run_begins_nothing_was_spent_and_the_error_stays_what_it_is() -> None:
-    told_error = failing(ConfigError("method.samples: too few"), Story())
+    told_error = failing(ConfigError("method.samples: too few"), ErrorContext())
     assert type(told_error) is ConfigError
     assert str(told_error) == "method.samples: too few. Nothing was spent."
-    budget = failing(BudgetError(4, 1, 3, "desk"), Story())
+    budget = failing(BudgetError(4, 1, 3, "desk"), ErrorContext())
     assert isinstance(budget, BudgetError)
     assert budget.exit_code == 3
     unowned = BudgetError(4, 1, 3, "desk")
     unowned.default = True
-    assert str(failing(unowned, Story())).count("No owner set this cap") == 1
-    assert str(failing(ConfigError("Nothing was spent."), Story())) == "Nothing was spent."
+    assert str(failing(unowned, ErrorContext())).count("No owner set this cap") == 1
+    assert str(failing(ConfigError("Nothing was spent."), ErrorContext())) == "Nothing was spent."
 
 
 def test_a_begun_run_says_its_step_and_how_to_go_on(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_what_nobody_foresaw_is_named_and_its_traceback_kept(tmp_path: Path) -> 
     assert "Traceback" in (tmp_path / "failure.txt").read_text()
 
 
-def test_a_full_disk_is_told_in_words_wherever_it_is_noticed(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_wherever_it_is_noticed(tmp_path: Path) -> None:
     full = OSError(errno.ENOSPC, "No space left on device")
     deep = RuntimeError("cannot write")
     deep.__cause__ = full
@@ -81,11 +81,11 @@ def test_a_full_disk_is_told_in_words_wherever_it_is_noticed(tmp_path: Path) -> 
 
 
 def test_a_stop_on_purpose_passes_as_it_is() -> None:
-    with pytest.raises(KeyboardInterrupt), told(Story()):
+    with pytest.raises(KeyboardInterrupt), explained_errors(ErrorContext()):
         raise KeyboardInterrupt
     with pytest.raises(cancellation.ProcessEnds):
         cancellation.raise_if_stopped()
-    with told(Story()):  # what begins afterwards, in a notebook, is not ended
+    with explained_errors(ErrorContext()):  # what begins afterwards, in a notebook, is not ended
         cancellation.raise_if_stopped()
 
 

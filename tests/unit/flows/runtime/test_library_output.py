@@ -77,7 +77,7 @@ def test_what_threads_of_libraries_write_at_the_end_is_hidden() -> None:
         "import atexit, sys; atexit.register(lambda: print('late noise', file=sys.stderr))\n"
         "from flows.runtime.library_output import hide_at_exit; hide_at_exit(); 1 / 0"
     )
-    kept = {name: value for name, value in os.environ.items() if name != CONSOLE_LEVEL}
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=kept, capture_output=True, text=True)
+    stored = {name: value for name, value in os.environ.items() if name != CONSOLE_LEVEL}
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=stored, capture_output=True, text=True)
     assert "ZeroDivisionError" in done.stderr
     assert "late noise" not in done.stderr

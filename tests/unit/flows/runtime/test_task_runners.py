@@ -1,4 +1,4 @@
-"""Where steps run: the parameters of the run decide, whoever started it, and decide nothing about its result."""
+"""Where steps run: the parameters of the run decide, and decide nothing about its result."""
 
 import pickle
 import threading
@@ -37,7 +37,7 @@ def id_of(run: Prepared) -> str:
     return run.tools.run_id
 
 
-def test_how_a_run_is_carried_out_is_no_part_of_its_name(start: Callable[..., Prepared]) -> None:
+def test_how_a_run_is_executed_is_no_part_of_its_name(start: Callable[..., Prepared]) -> None:
     plain = id_of(start())
     for execution in ({"max_workers": 7, "approval": True}, {"task_runner": "dask", "cluster": "tcp://127.0.0.1:8786"}):
         assert id_of(start(**execution)) == plain
@@ -45,7 +45,7 @@ def test_how_a_run_is_carried_out_is_no_part_of_its_name(start: Callable[..., Pr
 
 
 class Counter:
-    """How many steps are under way at once, at most."""
+    """Largest number of steps under way at once."""
 
     def __init__(self) -> None:
         self.now = self.most = 0
@@ -80,7 +80,7 @@ class Elsewhere(ConfiguredTaskRunner):
     in_threads = False
 
 
-def test_a_flow_carries_out_the_step_that_it_waits_for_unless_steps_belong_to_a_cluster(api: str) -> None:
+def test_a_flow_executes_the_step_that_it_waits_for_unless_steps_belong_to_a_cluster(api: str) -> None:
     seen: dict[str, Any] = {}
 
     @task_step("say {word}")
@@ -93,7 +93,7 @@ def test_a_flow_carries_out_the_step_that_it_waits_for_unless_steps_belong_to_a_
 
     def both(config: WaspConfig) -> None:
         seen["here"], seen["beside"] = run_step(say, "now"), value_of(submit_step(say, "soon"))
-        seen["names"] = [one.state.name for one in (submit_step(say, "named"),) if value_of(one)]
+        seen["names"] = [entry.state.name for entry in (submit_step(say, "named"),) if value_of(entry)]
         with pytest.raises(ConfigError, match="it cannot be"):
             run_step(refuse)
         with pytest.raises(ConfigError, match="it cannot be"):
@@ -115,7 +115,7 @@ def test_a_runner_that_was_opened_travels_and_duplicates_closed() -> None:
         assert other is not runner
 
 
-def test_steps_that_ask_a_vendor_or_write_the_journal_stay_beside_the_flow() -> None:
+def test_steps_that_call_a_vendor_or_write_the_journal_stay_with_the_flow() -> None:
     class Model:
         def __init__(self, *hosts: str) -> None:
             self.destinations = hosts
@@ -128,21 +128,21 @@ def test_steps_that_ask_a_vendor_or_write_the_journal_stay_beside_the_flow() -> 
         def __init__(self, plm: str) -> None:
             self.plm = plm
 
-    stays = generate.fn.stays
-    assert stays({"tools": Tools(), "job": Job("paid")})
-    assert not stays({"tools": Tools(), "job": Job("local")})
-    assert task_of(teach).fn.stays({})
+    runs_in_flow_process = generate.fn.runs_in_flow_process
+    assert runs_in_flow_process({"tools": Tools(), "job": Job("paid")})
+    assert not runs_in_flow_process({"tools": Tools(), "job": Job("local")})
+    assert task_of(teach).fn.runs_in_flow_process({})
 
 
 def test_a_worker_opens_the_tools_of_a_run_once(start: Callable[..., Prepared]) -> None:
     tools = start().tools
     sent = pickle.dumps(tools)
-    one, two = pickle.loads(sent), pickle.loads(sent)
-    assert one is two
-    assert one is not tools
-    assert (one.run_id, one.home, one.config.plms) == (tools.run_id, tools.home, tools.config.plms)
-    assert one.model("clerk").identity == tools.model("clerk").identity
-    assert pickle.loads(pickle.dumps(start(seed=1).tools)) is not one
+    entry, two = pickle.loads(sent), pickle.loads(sent)
+    assert entry is two
+    assert entry is not tools
+    assert (entry.run_id, entry.home, entry.config.plms) == (tools.run_id, tools.home, tools.config.plms)
+    assert entry.model("clerk").identity == tools.model("clerk").identity
+    assert pickle.loads(pickle.dumps(start(seed=1).tools)) is not entry
 
 
 def test_a_worker_with_another_book_key_or_folder_opens_nothing(

@@ -11,7 +11,7 @@ import pytest
 from connectors.interfaces.errors import ConfigError, LedgerError
 from flows.cli import budget
 from flows.engine.prepare import Prepared
-from flows.runtime.manifest import in_use
+from flows.runtime.manifest import share_caches
 from flows.runtime.stores import open_ledger
 from flows.storage import ledger_backup
 from tests.support.ledgers import child
@@ -82,8 +82,8 @@ def test_an_older_backup_is_refused_and_changes_nothing(run: Prepared, tmp_path:
 def test_a_damaged_ledger_is_replaced_and_kept(run: Prepared, tmp_path: Path) -> None:
     ledger_backup.backup(tmp_path / "copy.db")
     ledger_of(run).write_bytes(b"garbage" * 4000)
-    told = ledger_backup.restore(tmp_path / "copy.db")
-    assert Path(told["previous"]).read_bytes().startswith(b"garbage")
+    message = ledger_backup.restore(tmp_path / "copy.db")
+    assert Path(message["previous"]).read_bytes().startswith(b"garbage")
     assert budget.verify(None) == {"problems": []}
     assert stat.S_IMODE(ledger_of(run).stat().st_mode) == 0o600
 
@@ -122,7 +122,7 @@ def test_the_log_of_the_lost_ledger_is_not_applied_to_the_copy(run: Prepared, tm
 
 def test_nothing_is_restored_below_a_run_and_from_no_backup(run: Prepared, tmp_path: Path) -> None:
     ledger_backup.backup(tmp_path / "copy.db")
-    with in_use(run.tools.home), pytest.raises(ConfigError, match="Stop it, then restore"):
+    with share_caches(run.tools.home), pytest.raises(ConfigError, match="Stop it, then restore"):
         ledger_backup.restore(tmp_path / "copy.db")
     (tmp_path / "text").write_text("no database" * 1000)
     with pytest.raises(LedgerError, match="text was not restored; the ledger is as before.*not a database"):

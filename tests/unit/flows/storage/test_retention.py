@@ -13,8 +13,8 @@ from connectors.interfaces.models import Completion
 from connectors.interfaces.prompts import Prompt
 from connectors.models.base.completion_store import CompletionStore
 from flows.cli.clean import clean
-from flows.runtime.manifest import alone, held_here, in_use
-from flows.storage.removal import lost, remove, standing
+from flows.runtime.manifest import lock_caches, lock_run_files, share_caches
+from flows.storage.removal import load_finished_summary, lost, remove
 from flows.storage.retention import Retention, choose
 
 NOW = datetime(2030, 6, 1, tzinfo=UTC)
@@ -22,10 +22,10 @@ OLD, NEW = NOW - timedelta(days=40), NOW - timedelta(days=1)
 
 
 def put(home: Path, path: str, when: datetime, content: str = "x") -> None:
-    place = home / path
-    place.parent.mkdir(parents=True, exist_ok=True)
-    place.write_text(content)
-    os.utime(place, (when.timestamp(), when.timestamp()))
+    location = home / path
+    location.parent.mkdir(parents=True, exist_ok=True)
+    location.write_text(content)
+    os.utime(location, (when.timestamp(), when.timestamp()))
 
 
 def run(home: Path, name: str, state: str, when: datetime, sha256: str) -> None:
@@ -63,7 +63,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def going(home: Path, free: bool = True, **rules: str) -> set[str]:
-    return {one.path for one in choose(home, Retention(**rules), NOW, free).going}
+    return {entry.path for entry in choose(home, Retention(**rules), NOW, free).going}
 
 
 def test_without_a_rule_nothing_that_somebody_can_use_goes(home: Path) -> None:
@@ -113,7 +113,7 @@ def test_every_rule_together_leaves_releases_and_records_alone(home: Path) -> No
 
 def test_a_held_run_and_what_runs_share_is_left_alone_while_it_works(home: Path) -> None:
     rules = dict.fromkeys(Retention.model_fields, "0m")
-    with in_use(home), held_here(home, "old"), alone(home) as free:
+    with share_caches(home), lock_run_files(home, "old"), lock_caches(home) as free:
         assert free is False
         paths = going(home, free, **rules)
     assert paths
@@ -133,10 +133,10 @@ def test_answers_that_an_unfinished_run_may_need_stay(home: Path) -> None:
     assert "completions" not in {item.kind for item in chosen.going}
     assert any("run broken is not finished" in reason for reason in chosen.staying)
     both = choose(home, Retention(intermediate_older_than="30d", runs_older_than="30d"), later, True)
-    assert any("1 completions" in one.why for one in both.going)
+    assert any("1 completions" in entry.why for entry in both.going)
     remove(home, both.going)
     assert len(store.since("model", 0)) == 0
-    assert store.asked("model") == {}
+    assert store.completion_counts("model") == {}
     answer("two")
     assert len(store.since("model", 0)) == 1, "the file is usable after it shrank"
 
@@ -165,16 +165,16 @@ def test_what_this_machine_removed_is_there_while_a_shared_store_holds_it(home: 
     (tmp_path / "store" / "runs" / "old" / "synthetic.parquet").unlink()
     gone = lost(shared, "old")
     assert gone.result
-    stands = standing(shared, "old", respend=False)
+    stands = load_finished_summary(shared, "old", respend=False)
     assert "synthetic rows" in stands["removed"]
 
 
-def test_a_finished_run_stands_and_an_unfinished_one_stops_unless_told_to_pay(home: Path) -> None:
+def test_a_finished_run_stays_finished_and_an_unfinished_one_stops_unless_set_to_pay(home: Path) -> None:
     remove(home, choose(home, Retention(intermediate_older_than="30d", runs_older_than="30d"), NOW, True).going)
-    stands = standing(Artifacts(home), "old", respend=False)
+    stands = load_finished_summary(Artifacts(home), "old", respend=False)
     assert "7 texts by clerk, synthetic rows" in stands["removed"]
     with pytest.raises(LostArtifactsError, match="Nothing was generated or spent"):
-        standing(Artifacts(home), "broken", respend=False)
+        load_finished_summary(Artifacts(home), "broken", respend=False)
     for name in ("old", "broken", "new"):
-        assert standing(Artifacts(home), name, respend=True) is None
-    assert standing(Artifacts(home), "new", respend=False) is None
+        assert load_finished_summary(Artifacts(home), name, respend=True) is None
+    assert load_finished_summary(Artifacts(home), "new", respend=False) is None

@@ -90,10 +90,10 @@ def test_the_sensitivity_of_votes_is_the_known_one():
 
 def test_the_sensitivity_of_persons_is_the_known_one():
     for row in rows("user_level_sensitivity"):
-        one = vote_sensitivity(row["Q"])
-        assert one * person_factor(row["m"], "sum") == pytest.approx(row["sum_of_votes"], abs=1e-9)
-        assert one * person_factor(row["m"], "max") == pytest.approx(row["elementwise_max"], abs=1e-9)
-        assert one * person_factor(row["m"], "mean") == pytest.approx(row["mean_of_votes"], abs=1e-9)
+        entry = vote_sensitivity(row["Q"])
+        assert entry * person_factor(row["m"], "sum") == pytest.approx(row["sum_of_votes"], abs=1e-9)
+        assert entry * person_factor(row["m"], "max") == pytest.approx(row["elementwise_max"], abs=1e-9)
+        assert entry * person_factor(row["m"], "mean") == pytest.approx(row["mean_of_votes"], abs=1e-9)
 
 
 def test_repeated_runs_add_up_to_the_known_epsilon():
@@ -120,11 +120,11 @@ def loss_distribution_epsilon(votes: int, scale: int, sigma_int: float, releases
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     total = None
-    for place in range(votes):
-        one = pld.from_discrete_gaussian_mechanism(
-            sigma_int, scale >> place, value_discretization_interval=1e-4, use_connect_dots=True
+    for position in range(votes):
+        entry = pld.from_discrete_gaussian_mechanism(
+            sigma_int, scale >> position, value_discretization_interval=1e-4, use_connect_dots=True
         ).self_compose(2 * releases)
-        total = one if total is None else total.compose(one)
+        total = entry if total is None else total.compose(entry)
     return float(total.get_epsilon_for_delta(delta))
 
 
@@ -234,7 +234,7 @@ def test_the_paper_formula_is_refused_where_it_breaks_its_own_promise():
         calibrate(replace(USUAL, epsilon=300.0, calibration="paper"))
 
 
-def test_the_signal_index_tells_a_hundred_rows_from_a_thousand():
+def test_the_signal_index_distinguishes_a_hundred_rows_from_a_thousand():
     sigma = calibrate(USUAL).sigma
     assert signal_index(100, sigma, 600) == pytest.approx(3 / 12.63, rel=1e-3)
     assert signal_index(100, sigma, 600) < 1 < signal_index(1000, sigma, 600)
@@ -243,7 +243,7 @@ def test_the_signal_index_tells_a_hundred_rows_from_a_thousand():
 
 @pytest.mark.parametrize("person", [{}, {"protects": "person", "rows_per_person": 3}], ids=["record", "person"])
 @pytest.mark.parametrize(("votes", "sides"), [(1, 1), (1, 2), (8, 1), (8, 2), (21, 2)])
-def test_the_reason_of_a_charge_tells_on_how_many_sides_rows_voted(
+def test_the_reason_of_a_charge_shows_on_how_many_sides_rows_voted(
     votes: int, sides: int, person: dict[str, Any]
 ) -> None:
     privacy = replace(USUAL, votes=votes, sides=sides, adjacency="replace_one", **person)
@@ -319,25 +319,25 @@ def test_label_counts_need_the_noise_of_the_design() -> None:
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("kind", ["gaussian", "laplace"])
-def test_as_many_unanimous_answers_survive_as_is_told(kind: str) -> None:
+def test_as_many_unanimous_answers_survive_as_is_reported(kind: str) -> None:
     noise = calibrate_sums(TeacherPrivacy("answers", 4.0, 1e-6, 12, kind))
     draws = 20_000
     sums = np.tile(np.array([[15 * ANSWER_STEPS, 0]], dtype=np.int64), (draws, 1))
     add = add_discrete_gaussian if kind == "gaussian" else add_discrete_laplace
     drawn = add(sums, noise.scale_int)
-    told = survival(15, noise)
-    kept = float((drawn[:, 0] > drawn[:, 1]).mean())
-    assert abs(kept - told) < 6 * math.sqrt(told * (1 - told) / draws)
+    message = survival(15, noise)
+    stored = float((drawn[:, 0] > drawn[:, 1]).mean())
+    assert abs(stored - message) < 6 * math.sqrt(message * (1 - message) / draws)
     if kind == "gaussian":
-        assert told == pytest.approx(float(ndtr(15 / (math.sqrt(2) * noise.scale))))
-        assert told == pytest.approx(0.965, abs=1e-3), "the design's figure"
+        assert message == pytest.approx(float(ndtr(15 / (math.sqrt(2) * noise.scale))))
+        assert message == pytest.approx(0.965, abs=1e-3), "the design's figure"
 
 
 def test_what_is_left_adds_up_to_the_budget() -> None:
     labels = calibrate_sums(TeacherPrivacy("labels", 0.4, 1e-5, 6))
     left = remaining_epsilon(4.0, 1e-5, [0.4])
     answers = calibrate_sums(TeacherPrivacy("answers", left, 1e-5, 100))
-    together = epsilon_of([one.charge.event for one in (labels, answers)], 1e-5)
+    together = epsilon_of([entry.charge.event for entry in (labels, answers)], 1e-5)
     assert together == pytest.approx(4.0, abs=1e-4)
     assert together <= 4.0
     assert remaining_epsilon(4.0, 1e-5, []) == 4.0

@@ -1,4 +1,4 @@
-"""What releases cost together: limits, order, trade-off curves, and identities of the golden vectors."""
+"""Cost of releases together: limits, order, trade-off curves, and identities of the golden vectors."""
 
 import math
 from pathlib import Path
@@ -103,7 +103,7 @@ def test_unscaled_counts_are_never_stated_cheaper_than_they_are(sigma: float, co
 
 
 @pytest.mark.parametrize("epsilon", [0.001, 0.1, 1.0, 5.0, 20.0])
-def test_the_gaussian_that_stands_for_pure_privacy_is_weaker_everywhere(epsilon: float):
+def test_the_gaussian_that_replaces_pure_privacy_is_weaker_everywhere(epsilon: float):
     from scipy.special import ndtr, ndtri
 
     mu = mu_of_pure(epsilon)

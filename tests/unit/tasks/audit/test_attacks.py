@@ -183,9 +183,9 @@ def test_the_printed_density_does_not_keep_its_epsilon_for_a_document_of_ten_key
 def test_the_papers_sigma_is_proven_to_cost_more_than_its_epsilon_for_many_queries() -> None:
     printed = calibrate_sums(TeacherPrivacy("answers", 4.0, 1e-6, 400, printed=True))
     for noise in (printed, teachers_attacks.few_numbers(printed)):
-        found = teachers_attacks.teachers_attack(noise).findings(FEW)
-        assert all(one.passed for one in found), "it keeps what is accounted"
-        assert found[0].proven(1e-6) > 4.0, "and not what is stated"
+        result = teachers_attacks.teachers_attack(noise).findings(FEW)
+        assert all(entry.passed for entry in result), "it keeps what is accounted"
+        assert result[0].proven(1e-6) > 4.0, "and not what is stated"
 
 
 @pytest.mark.parametrize("setting", ["gaussian", "pure", "paper"])
@@ -231,7 +231,7 @@ def test_error_rates_are_bounded_as_by_another_computation() -> None:
         assert rate == pytest.approx(row["upper"], abs=1e-7)
 
 
-# --- the audit of a federation: sound shares pass, whoever colludes; sabotaged ones are caught
+# --- the audit of a federation: sound shares pass with any colluding parties; sabotaged ones are caught
 LOUD = calibrate(VotePrivacy(16, 1e-5, 1, votes=2))
 """Where noise that is a square root of two too small misses the audit once in 10^7 audits of 700 trials."""
 TWICE = calibrate(VotePrivacy(4, 1e-5, 2, votes=2))
@@ -256,13 +256,13 @@ def nobody_is_thought_to_collude() -> Share:
 
 
 def one_share_for_all_rounds() -> Share:
-    turns, kept = cycle(range(BEARERS * TWICE.releases)), {}
+    turns, stored = cycle(range(BEARERS * TWICE.releases)), {}
 
     def share(counts: Any, noise: SharedNoise) -> Any:
         turn = next(turns)
         if turn < BEARERS:
-            kept[turn] = add_noise_share(np.zeros_like(counts), noise)
-        return counts + kept[turn % BEARERS]
+            stored[turn] = add_noise_share(np.zeros_like(counts), noise)
+        return counts + stored[turn % BEARERS]
 
     return share
 
@@ -301,6 +301,6 @@ def test_a_sound_federation_passes_and_the_bound_comes_near_the_claim(privacy: V
 def test_without_noise_the_releases_are_the_clear_votes() -> None:
     noise = calibrate(VotePrivacy(math.inf, 1e-5, 2, votes=2))
     candidates, _, both = canary_election(noise)
-    found = FederatedRun(candidates, noise, Parties(4, 4, 1))(both)
+    result = FederatedRun(candidates, noise, Parties(4, 4, 1))(both)
     clear = clean_votes(both, candidates, noise).counts
-    assert [one.tolist() for one in found] == [clear.T.ravel().tolist()] * 2
+    assert [entry.tolist() for entry in result] == [clear.T.ravel().tolist()] * 2

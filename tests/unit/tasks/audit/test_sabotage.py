@@ -81,7 +81,7 @@ Patch = pytest.MonkeyPatch
 
 
 def sabotage_samplers(patch: Patch) -> None:
-    """The samplers draw a tenth of the noise that they are asked for."""
+    """The samplers draw a tenth of the requested noise."""
     gaussian, laplace, floats = discrete._gaussian, dp.m.make_laplace, dp_train.gaussian
     patch.setattr(discrete, "_gaussian", lambda sigma: gaussian(sigma / 10))
     patch.setattr(dp.m, "make_laplace", lambda *space, scale: laplace(*space, scale=scale / 10))
@@ -89,7 +89,7 @@ def sabotage_samplers(patch: Patch) -> None:
 
 
 def sabotage_behind_the_ledger(patch: Patch) -> None:
-    """The functions that the ledger calls ask for a tenth of the noise that is charged."""
+    """The functions that the ledger calls request a tenth of the noise that is charged."""
     add, vote, share, train = sums.add_noise, release.add_noise, party_vote.add_noise_share, dp_train.train_privately
 
     def add_less(clean: Any, noise: Any) -> Any:
@@ -140,26 +140,26 @@ PLACES = {
     "rate": sabotage_rate,
 }
 EVERYWHERE = [
-    (place, kind) for place in PLACES for kind in KINDS if kind in TRAININGS or place not in ("recipe", "rate")
+    (location, kind) for location in PLACES for kind in KINDS if kind in TRAININGS or location not in ("recipe", "rate")
 ]
 FAST = [("behind the ledger", kind) for kind in ("votes", "labels", "answers, Laplace", "student")]
 
 
-def is_red(place: str, kind: str, patch: Patch) -> bool:
+def is_red(location: str, kind: str, patch: Patch) -> bool:
     attack = KINDS[kind]()
-    PLACES[place](patch)
+    PLACES[location](patch)
     trials = MANY if attack.noise.kind == "laplace" else FEW
     return not all(finding.passed for finding in attack.findings(trials))
 
 
-@pytest.mark.parametrize(("place", "kind"), EVERYWHERE)
-def test_every_sabotage_turns_every_kind_red(place: str, kind: str, monkeypatch: Patch) -> None:
-    assert is_red(place, kind, monkeypatch)
+@pytest.mark.parametrize(("location", "kind"), EVERYWHERE)
+def test_every_sabotage_turns_every_kind_red(location: str, kind: str, monkeypatch: Patch) -> None:
+    assert is_red(location, kind, monkeypatch)
 
 
-@pytest.mark.parametrize(("place", "kind"), FAST)
-def test_less_noise_behind_the_ledger_is_seen(place: str, kind: str, monkeypatch: Patch) -> None:
-    assert is_red(place, kind, monkeypatch)
+@pytest.mark.parametrize(("location", "kind"), FAST)
+def test_less_noise_behind_the_ledger_is_seen(location: str, kind: str, monkeypatch: Patch) -> None:
+    assert is_red(location, kind, monkeypatch)
 
 
 @pytest.mark.statistical

@@ -19,7 +19,7 @@ def test_no_step_changed_without_a_decision_about_its_version() -> None:
         f"The code of {changed} changed. If results change, raise the number in tasks/core/reuse.py; either way record "
         "the decision with: python -m tests.support.step_versions"
     )
-    assert {step: one["version"] for step, one in now.items()} == VERSIONS
+    assert {step: entry["version"] for step, entry in now.items()} == VERSIONS
 
 
 def test_a_move_changes_no_meaning() -> None:

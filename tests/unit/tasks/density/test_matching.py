@@ -1,4 +1,4 @@
-"""What follows from a density: expectations that noise does not carry away, diverse examples, sets that match."""
+"""Results of a density: expectations that noise does not dominate, diverse examples, sets that match."""
 
 from typing import Any
 
@@ -52,9 +52,9 @@ def test_without_noise_the_expected_means_come_to_those_of_the_rows_as_these_bec
     apart = []
     for rows in (50, 500, 5000):
         made, labels, real, of_rows = world(rows)
-        found = expect(density(real, of_rows, 0.0), points_of(made), labels)
-        assert found.rows == pytest.approx([rows, rows])
-        apart.append(np.linalg.norm(found.means - true_means(real, of_rows)))
+        result = expect(density(real, of_rows, 0.0), points_of(made), labels)
+        assert result.rows == pytest.approx([rows, rows])
+        apart.append(np.linalg.norm(result.means - true_means(real, of_rows)))
     assert apart[0] > 5 * apart[1] > 25 * apart[2]
 
 
@@ -69,7 +69,7 @@ def test_loud_noise_does_not_carry_expected_means_away(sigma: float, of_noisy: f
     for seed in range(20):
         released = density(real, of_rows, sigma, seed)
         raw = body(released.sums) / 50
-        errors.append([((one - truth) ** 2).sum() for one in (expect(released, points, labels).means, raw, texts)])
+        errors.append([((entry - truth) ** 2).sum() for entry in (expect(released, points, labels).means, raw, texts)])
     ours, noisy, none = np.mean(errors, axis=0)
     assert ours < of_noisy * noisy
     assert ours < of_texts * none
@@ -78,9 +78,9 @@ def test_loud_noise_does_not_carry_expected_means_away(sigma: float, of_noisy: f
 def test_a_class_without_texts_or_rows_disturbs_nobody() -> None:
     made, labels, real, of_rows = world()
     points = points_of(made)
-    found = expect(density(real, of_rows, 1.0), points[labels == "a"], labels[labels == "a"])
-    assert np.isfinite(found.of("a")).all()
-    assert np.isnan(found.of("b")).all()
+    result = expect(density(real, of_rows, 1.0), points[labels == "a"], labels[labels == "a"])
+    assert np.isfinite(result.of("a")).all()
+    assert np.isnan(result.of("b")).all()
     empty = expect(density(real[of_rows == "a"], of_rows[of_rows == "a"], 1.0), points, labels)
     assert np.isfinite(empty.means).all()
 
@@ -96,7 +96,7 @@ def test_a_herd_lies_closer_to_its_target_than_chance_and_than_the_nearest_texts
         return float(np.linalg.norm(points[places].mean(axis=0) - target))
 
     assert len(set(herded.tolist())) == 20
-    assert apart(herded) < min(apart(nearest), *[apart(one) for one in chance])
+    assert apart(herded) < min(apart(nearest), *[apart(entry) for entry in chance])
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 5, 8, 16, 17, 100])
@@ -112,15 +112,15 @@ def test_examples_are_never_good_and_bad_at_once_and_small_classes_keep_both(num
 def test_good_examples_are_like_private_rows_and_bad_ones_what_there_is_too_much_of() -> None:
     made, labels, real, of_rows = world(texts=400)
     points, truth = points_of(made), true_means(real, of_rows)
-    found = expect(density(real, of_rows, 1.08), points, labels)
-    missing = witness(found, points, labels)
-    for place, label in enumerate(LABELS):
+    result = expect(density(real, of_rows, 1.08), points, labels)
+    missing = witness(result, points, labels)
+    for position, label in enumerate(LABELS):
         own = labels == label
-        good, bad = examples(points[own], found.of(label), -missing[own], 8)
-        ranks = (points[own] @ truth[place]).argsort().argsort() / (own.sum() - 1)
-        wanted = (points[own] @ (truth[place] - points[own].mean(axis=0))).argsort().argsort() / (own.sum() - 1)
+        good, bad = examples(points[own], result.of(label), -missing[own], 8)
+        ranks = (points[own] @ truth[position]).argsort().argsort() / (own.sum() - 1)
+        expected = (points[own] @ (truth[position] - points[own].mean(axis=0))).argsort().argsort() / (own.sum() - 1)
         assert ranks[good].mean() > 0.85
-        assert wanted[bad].mean() < 0.2
+        assert expected[bad].mean() < 0.2
 
 
 def test_one_odd_region_lends_few_of_the_bad_examples() -> None:

@@ -18,11 +18,11 @@ def slowly(text: str, terms: list[str]) -> list[str]:
     """Find the terms by trying all of them at every word, the longest first."""
     words = plain_form(text).split()
     by_length = sorted(terms, key=lambda term: -len(term.split()))
-    place, hits = 0, []
-    while place < len(words):
-        hit = next((term for term in by_length if words[place : place + len(term.split())] == term.split()), None)
+    location, hits = 0, []
+    while location < len(words):
+        hit = next((term for term in by_length if words[location : location + len(term.split())] == term.split()), None)
         hits += [hit] if hit else []
-        place += len(hit.split()) if hit else 1
+        location += len(hit.split()) if hit else 1
     return hits
 
 
@@ -58,7 +58,7 @@ def test_terms_that_read_alike_count_once_and_the_first_is_kept() -> None:
 def test_a_vocabulary_without_terms_or_with_too_many_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="no usable term"):
         vocabulary_of(["...", "the"], banned=["the"])
-    monkeypatch.setattr(phrases, "MOST_TERMS", 2)
+    monkeypatch.setattr(phrases, "MAX_TERMS", 2)
     with pytest.raises(InputError, match="more than 2"):
         vocabulary_of(["one", "two", "three"])
 

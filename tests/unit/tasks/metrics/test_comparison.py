@@ -24,8 +24,8 @@ def answer(row: str, seed: int, value: float | None, column: str = "all", **more
 
 
 def answers() -> list[CellResult]:
-    return [answer("WASP", n, one) for n, one in enumerate(OURS)] + [
-        answer("PE", n, one) for n, one in enumerate(THEIRS)
+    return [answer("WASP", n, entry) for n, entry in enumerate(OURS)] + [
+        answer("PE", n, entry) for n, entry in enumerate(THEIRS)
     ]
 
 
@@ -41,27 +41,27 @@ def comparison(**more: object) -> Comparison:
 
 
 def test_mean_and_spread_are_over_the_seeds() -> None:
-    found = mean_of(answers(), "WASP", "all", "accuracy")
-    assert found.mean == pytest.approx(np.mean(OURS))
-    assert found.spread == pytest.approx(np.std(OURS, ddof=1))
+    result = mean_of(answers(), "WASP", "all", "accuracy")
+    assert result.mean == pytest.approx(np.mean(OURS))
+    assert result.spread == pytest.approx(np.std(OURS, ddof=1))
     assert mean_of(answers(), "WASP", "all", "fid") is None
     single = mean_of([answer("WASP", 0, 0.5)], "WASP", "all", "accuracy")
     assert single.spread is None
 
 
 def test_paired_intervals_and_p_values_are_those_of_the_library() -> None:
-    found = difference(answers(), "PE", "WASP", "all", "accuracy")
+    result = difference(answers(), "PE", "WASP", "all", "accuracy")
     expected = ttest_rel(THEIRS, OURS)
-    assert (found.low, found.high) == pytest.approx(tuple(expected.confidence_interval(0.95)))
-    assert found.p == pytest.approx(expected.pvalue)
-    assert found.mean == pytest.approx(np.mean(np.subtract(THEIRS, OURS)))
+    assert (result.low, result.high) == pytest.approx(tuple(expected.confidence_interval(0.95)))
+    assert result.p == pytest.approx(expected.pvalue)
+    assert result.mean == pytest.approx(np.mean(np.subtract(THEIRS, OURS)))
 
 
 def test_pairs_are_made_by_seed_and_lonely_seeds_are_left_out() -> None:
     mixed = [answer("A", 2, 0.5), answer("A", 0, 0.9), answer("B", 0, 0.8), answer("B", 1, 0.1), answer("B", 2, 0.2)]
-    found = difference(mixed, "A", "B", "all", "accuracy")
-    assert found.pairs == 2
-    assert found.mean == pytest.approx((0.1 + 0.3) / 2)
+    result = difference(mixed, "A", "B", "all", "accuracy")
+    assert result.pairs == 2
+    assert result.mean == pytest.approx((0.1 + 0.3) / 2)
     assert difference(mixed, "A", "C", "all", "accuracy") is None
 
 
@@ -102,11 +102,11 @@ def test_more_rows_make_a_verdict_harder() -> None:
 
 def test_a_curve_is_the_mean_over_seeds_of_iterations_that_all_measured() -> None:
     curves = [({"fid": 0.4}, {"fid": 0.2}, {"fid": 0.1}), ({"fid": 0.6}, {"fid": 0.4}, {"fid": None})]
-    found = [answer("WASP", n, 0.8, curve=curve) for n, curve in enumerate(curves)]
-    assert mean_curve(found, "WASP", "all", "fid") == [(0, pytest.approx(0.5)), (1, pytest.approx(0.3))]
+    result = [answer("WASP", n, 0.8, curve=curve) for n, curve in enumerate(curves)]
+    assert mean_curve(result, "WASP", "all", "fid") == [(0, pytest.approx(0.5)), (1, pytest.approx(0.3))]
 
 
-def test_a_seed_that_is_missing_is_told() -> None:
+def test_a_seed_that_is_missing_is_reported() -> None:
     few = comparison(answers=tuple(answers()[:3]), rows=("WASP",), published={})
     assert tables(few)[0].lines == (("WASP", ("0.813 ± 0.025 (3 of 4 seeds)",)),)
 
@@ -200,9 +200,9 @@ def test_results_without_noise_that_differ_by_column_keep_their_settings() -> No
     bare = tuple(
         answer("OnlyPrivate", 0, value, name, run_id=name, not_private=True) for name, value in (("a", 0.5), ("b", 0.6))
     )
-    found = tables(without_noise(answers=bare, rows=("OnlyPrivate",), columns=("a", "b")))[0]
-    assert found.lines == ()
-    assert [(settings, figure) for _, settings, figure in found.unnoised] == [("a", "0.500"), ("b", "0.600")]
+    result = tables(without_noise(answers=bare, rows=("OnlyPrivate",), columns=("a", "b")))[0]
+    assert result.lines == ()
+    assert [(settings, figure) for _, settings, figure in result.unnoised] == [("a", "0.500"), ("b", "0.600")]
 
 
 def fids(*references: str) -> Comparison:
@@ -227,7 +227,7 @@ def test_a_table_of_fids_names_the_rows_that_texts_are_compared_with() -> None:
 
 
 def test_the_page_marks_the_best_value_and_links_every_run() -> None:
-    shown = page(comparison(answers=tuple(replace(one, run_id=f"run-{n}") for n, one in enumerate(answers()))))
+    shown = page(comparison(answers=tuple(replace(entry, run_id=f"run-{n}") for n, entry in enumerate(answers()))))
     assert re.findall(r'<td class="best">([\d.]+)', shown) == ["0.825"]
     assert shown.count('/report.html"') == len(answers())
     assert "&#34;" not in shown

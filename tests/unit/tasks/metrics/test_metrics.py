@@ -29,7 +29,7 @@ def _singular(draw):
 def _nearly_singular(draw):
     scales = np.array([1.0, 1.0, 1.0, 1e-6, 1e-6, 1e-6])
     turn = np.linalg.qr(draw.normal(size=(6, 6)))[0]
-    return tuple(draw.normal(size=(15, 6)) * one @ turn for one in (scales, scales[::-1]))
+    return tuple(draw.normal(size=(15, 6)) * entry @ turn for entry in (scales, scales[::-1]))
 
 
 @pytest.mark.parametrize(("rows", "seed"), [(_many, 2), (_few, 3), (_singular, 4), (_nearly_singular, 13)])
@@ -87,7 +87,7 @@ def test_mmd_equals_its_sums_over_pairs_and_does_not_depend_on_blocks_or_scale(m
         assert mmd(5 * a, 5 * b) == pytest.approx(expected, rel=1e-9)
 
 
-def test_precision_and_recall_tell_narrow_from_broad():
+def test_precision_and_recall_distinguish_narrow_from_broad():
     generator = np.random.default_rng(9)
     reference = generator.normal(size=(300, 2))
     narrow = generator.normal(size=(300, 2)) * 0.2

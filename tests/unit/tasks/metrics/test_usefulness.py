@@ -1,4 +1,4 @@
-"""How useful a run was is said in numbers that hold: exact intervals, chance, equally many texts on both sides."""
+"""Usefulness of a run in reliable numbers: exact intervals, chance, equally many texts on both sides."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -188,11 +188,11 @@ def test_zero_shot_texts_are_thinned_to_what_the_run_kept_whatever_shares_privat
     skewed = desk.written(
         "skewed", 20, keep=lambda all: all[(all["label"] != label) | (all.groupby("label").cumcount() < 3)]
     )
-    one = desk.written("one", 5, keep=lambda table: table[table["label"] == label])
+    entry = desk.written("one", 5, keep=lambda table: table[table["label"] == label])
     for job, texts in (
         (desk.job(many, desk.written("few", 5)), 5 * len(desk.labels)),
         (desk.job(skewed, many, balanced=True), 3 * len(desk.labels)),
-        (desk.job(one, many), None),
+        (desk.job(entry, many), None),
     ):
         values = desk.tools.artifacts.read_json(measure_baseline(desk.tools, job)[0])
         assert values.get("texts") == texts

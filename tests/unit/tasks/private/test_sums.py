@@ -19,7 +19,7 @@ from connectors.interfaces.errors import ArtifactError, ConfigError, InputError,
 from connectors.interfaces.ledger import BudgetPlan
 from connectors.ledger.ledger import PrivacyLedger
 from tasks.accounting.composition import epsilon_of, filter_epsilon, second_opinion
-from tasks.accounting.integer_noise import LEAST_SCALE_INT, SumNoise, calibrate_sums
+from tasks.accounting.integer_noise import MIN_SCALE_INT, SumNoise, calibrate_sums
 from tasks.core.refs import Payer
 from tasks.private.density import count as density
 from tasks.private.density.count import clean_sums
@@ -145,16 +145,16 @@ every_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 
 def neighbours(kind: Kind, units: list[Unit], noise: SumNoise[Any], rng: np.random.Generator) -> list[list[Unit]]:
     """Return inputs in which one record is missing, or another one; each may change one teacher, or two."""
-    found = []
-    for place in range(len(units)):
-        others = [*units[:place], *units[place + 1 :]]
+    result = []
+    for position in range(len(units)):
+        others = [*units[:position], *units[position + 1 :]]
         replaced = noise.privacy.adjacency == "replace_one"
         if replaced or not kind.removable:
-            others.insert(place, kind.draw(rng, noise.privacy))
+            others.insert(position, kind.draw(rng, noise.privacy))
         if replaced and not kind.removable:
-            others[place - 1] = kind.draw(rng, noise.privacy)
-        found.append(others)
-    return found
+            others[position - 1] = kind.draw(rng, noise.privacy)
+        result.append(others)
+    return result
 
 
 @every_kind
@@ -316,7 +316,7 @@ def test_numbers_that_promise_nothing_are_refused_by_name(kind: Kind) -> None:
 def test_noise_of_too_few_steps_is_refused(name: str) -> None:
     """On a coarse grid the sums would show more than the formula of the noise says."""
     kind = KINDS[name]
-    assert kind.noise(epsilon=10.0).scale_int >= LEAST_SCALE_INT
+    assert kind.noise(epsilon=10.0).scale_int >= MIN_SCALE_INT
     with pytest.raises(ConfigError, match=r"privacy\.epsilon.*at most"):
         kind.noise(epsilon=1e6)
 
@@ -359,11 +359,11 @@ def test_opposite_rows_of_a_class_move_the_density_by_its_sensitivity() -> None:
     rows = np.concatenate([np.eye(4, dtype=np.float32), directions])
     features = [clean_sums(Ballot(row[None], ["a"], 1, sides=1), LABELS, noise).sums for row in (*rows, *-rows)]
     other = [np.roll(sums, 1, axis=0) for sums in features]
-    moves = [np.linalg.norm(one - two) / noise.privacy.steps for one in features for two in (*features, *other)]
+    moves = [np.linalg.norm(item - two) / noise.privacy.steps for item in features for two in (*features, *other)]
     assert noise.sensitivity * (1 - 1e-4) < max(moves) <= noise.sensitivity
 
 
-def test_what_a_row_adds_is_the_same_bit_for_bit_whoever_is_beside_it() -> None:
+def test_what_a_row_adds_is_the_same_bit_for_bit_whoever_is_next_to_it() -> None:
     noise, vectors = noise_of(), np.random.default_rng(0).standard_normal((40, 384)).astype(np.float32)
     rows = Ballot(vectors, ["a"] * 40, 1, sides=1)
     alone = sum(clean_sums(Ballot(vectors[row : row + 1], ["a"], 1, sides=1), LABELS, noise).sums for row in range(40))
@@ -389,7 +389,7 @@ def test_the_longest_document_counts_although_its_features_are_rounded() -> None
         assert clean_density([row], [0], 1, noise).sums.any(), frequencies
 
 
-def test_sums_tell_how_many_rows_there_are_and_their_mean_vector() -> None:
+def test_sums_reveal_how_many_rows_there_are_and_their_mean_vector() -> None:
     noise, vectors = noise_of(), np.random.default_rng(1).standard_normal((30, 16)).astype(np.float32)
     sums = clean_sums(Ballot(vectors, ["b"] * 30, 1, sides=1), LABELS, noise).sums / noise.privacy.steps
     units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)

@@ -53,7 +53,7 @@ def test_few_texts_have_no_copies(texts: list[str], copies: list[bool]) -> None:
 
 
 def test_a_large_set_is_shown_evenly_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_browser, "MOST_BYTES", 60)
+    monkeypatch.setattr(text_browser, "MAX_BYTES", 60)
     browser = browse(ROWS)
     assert browser.shown < browser.total == 3
     assert f"this page has {browser.shown} of them" in render(made_up_report(), ROWS)
@@ -77,10 +77,10 @@ def test_every_dot_of_the_picture_has_its_text_at_the_same_place() -> None:
 def test_the_most_frequent_classes_have_a_colour_and_the_others_share_one() -> None:
     labels = [f"class {number}" for number in range(12) for _ in range(12 - number)]
     points = MapPoints(tuple((float(i), 0.0) for i in range(len(labels))), (), labels=tuple(labels))
-    found = groups(points)
-    assert [name for name, _ in found] == [*(f"class {number}" for number in range(9)), "other classes"]
-    assert [len(positions) for _, positions in found] == [12, 11, 10, 9, 8, 7, 6, 5, 4, 6]
-    assert sorted(position for _, positions in found for position in positions) == list(range(len(labels)))
+    result = groups(points)
+    assert [name for name, _ in result] == [*(f"class {number}" for number in range(9)), "other classes"]
+    assert [len(positions) for _, positions in result] == [12, 11, 10, 9, 8, 7, 6, 5, 4, 6]
+    assert sorted(position for _, positions in result for position in positions) == list(range(len(labels)))
 
 
 def test_a_page_with_texts_has_those_of_the_map_and_ends_no_script() -> None:
@@ -98,7 +98,7 @@ def test_a_report_of_an_earlier_version_draws_its_map_in_one_colour() -> None:
     assert "point at a dot" not in page
 
 
-def test_the_map_has_room_for_its_points_beside_long_class_names() -> None:
+def test_the_map_has_room_for_its_points_next_to_long_class_names() -> None:
     names = [f"balance_not_updated_after_a_transfer_or_a_deposit_of_cash_{number}" for number in range(9)]
     points = tuple((float(number % 7), float(number % 5)) for number in range(90))
     report = made_up_report(map=MapPoints(points, (), labels=tuple(names * 10), texts=("text",) * 90))

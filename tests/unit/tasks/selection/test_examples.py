@@ -69,7 +69,7 @@ def by_hand(release, samples, top):
 
 @settings(max_examples=100, deadline=None)
 @given(votes, st.integers(1, 9), st.integers(0, 3))
-def test_the_selection_is_that_of_plain_python_in_whatever_order_the_rows_come(rows, top, left_out):
+def test_the_selection_is_that_of_plain_python_in_any_order_of_rows(rows, top, left_out):
     near, far, labels, texts = ([row[k] for row in rows] for k in range(4))
     release, samples = tables(near, far, labels, [f"Text {n // 2}" if n % 2 else f"text {n // 2}" for n in texts])
     release = release.iloc[left_out:]

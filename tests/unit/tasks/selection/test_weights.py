@@ -61,10 +61,10 @@ def test_every_split_is_exact_fair_and_above_the_floor(total, values, floor):
     assert sum(counts.values()) == total
     assert list(counts) == list(named)
     assert min(counts.values()) >= int(floor * total / len(values) + 1e-9)
-    for one, weight in named.items():
-        assert all(counts[one] >= counts[other] for other in named if weight > named[other])
-        assert all(abs(counts[one] - counts[other]) <= 1 for other in named if weight == named[other])
-        assert floor or abs(counts[one] - total * weight / sum(values)) < 1 + 1e-6
+    for entry, weight in named.items():
+        assert all(counts[entry] >= counts[other] for other in named if weight > named[other])
+        assert all(abs(counts[entry] - counts[other]) <= 1 for other in named if weight == named[other])
+        assert floor or abs(counts[entry] - total * weight / sum(values)) < 1 + 1e-6
 
 
 def by_hand(rows):
@@ -79,7 +79,7 @@ def by_hand(rows):
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(st.integers(-1000, 1000), st.sampled_from(PLMS)), max_size=60), st.booleans())
-def test_weights_are_those_of_plain_python_in_whatever_order_the_rows_come(rows, softmax):
+def test_weights_are_those_of_plain_python_in_any_order_of_rows(rows, softmax):
     release, samples = tables([row[0] for row in rows], [row[1] for row in rows])
     table = weigh(release, samples, PLMS, "softmax" if softmax else "linear")
     for column in ("weight", "share"):

@@ -9,7 +9,7 @@ from tasks.steps.embed import embed_blocks, embed_texts
 
 
 class LetterEmbedder:
-    """Counts letters a and b: a small real embedder that remembers what it was asked."""
+    """Counts letters a and b: a small real embedder that remembers its requests."""
 
     name, identity, dimension = "letters", "letters", 2
 

@@ -67,7 +67,7 @@ def per_label(rows):
     return {label: int((rows["label"] == label).sum()) for label in CARD.label_names}
 
 
-def test_exactly_what_was_asked_for_is_written_with_one_call_and_one_prompt_each():
+def test_exactly_what_was_requested_is_written_with_one_call_and_one_prompt_each():
     model = Writer()
     made = generate(model, request())
     assert per_label(made.rows) == {"spring": 10, "summer": 9, "winter": 10}
@@ -106,7 +106,7 @@ def test_the_result_does_not_depend_on_the_batch_size_and_is_the_same_twice():
 
 
 @pytest.mark.parametrize("change", [{"seed": 1}, {"iteration": 3}, {"plm_index": 4}], ids=str)
-def test_another_seed_iteration_or_plm_asks_other_prompts(change):
+def test_another_seed_iteration_or_plm_requests_other_prompts(change):
     keys = set(generate(Writer(), request()).rows["prompt_key"])
     assert keys.isdisjoint(generate(Writer(), request(**change)).rows["prompt_key"])
 
@@ -130,7 +130,7 @@ def test_shortfalls_are_topped_up_to_the_exact_number_and_each_failure_keeps_tex
     assert steps == [1] * calls
 
 
-def test_valid_texts_beyond_the_number_asked_for_are_surplus_and_the_earlier_ones_stay():
+def test_valid_texts_beyond_the_number_requested_are_surplus_and_the_earlier_ones_stay():
     model = Writer(spoil=lambda prompt, answer: replace(answer, text="no") if len(model.asked) == 1 else answer)
     made = generate(model, request(counts={"spring": 8}))
     assert len(made.rows) == 8
@@ -170,7 +170,7 @@ def test_failed_requests_are_failures_with_their_reason_and_a_cut_text_is_marked
     assert set(made.rows["finish_reason"]) == {"length"}
 
 
-def test_a_class_that_is_exhausted_is_not_asked_again():
+def test_a_class_that_is_exhausted_gets_no_further_request():
     def spoil(prompt, answer):
         return Completion("", "exhausted") if prompt.label == "winter" else answer
 
@@ -216,7 +216,7 @@ def test_a_copied_example_does_not_enter_the_data_set():
     assert made.reasons == {"copied_example": 4}
 
 
-def test_requests_that_cannot_be_written_are_refused_before_anything_is_asked():
+def test_requests_that_cannot_be_written_are_refused_before_anything_is_requested():
     model = Writer()
     with pytest.raises(ConfigError):
         generate(model, request(plm_index=100))

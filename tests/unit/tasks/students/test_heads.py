@@ -17,7 +17,7 @@ from tests.support.data.student_rows import CLASSES, clouds, vector_rows
 
 
 @pytest.mark.parametrize("kind", ["linear", "mlp"])
-def test_a_student_on_vectors_learns_whatever_their_scale_and_with_a_constant_column(kind, tmp_path):
+def test_a_student_on_vectors_learns_regardless_of_their_scale_and_with_a_constant_column(kind, tmp_path):
     rows, (vectors, truth) = vector_rows(), clouds(300, 1)
     for factor in (0.05, 1.0, 20.0):
         scaled = np.pad(rows.vectors * factor, ((0, 0), (0, 1)), constant_values=3.0)
@@ -61,7 +61,7 @@ def test_vectors_of_another_embedder_are_refused(tmp_path):
             predict(["a", "b"], vectors)
 
 
-def test_the_probe_tells_separate_clouds_from_shuffled_labels():
+def test_the_probe_distinguishes_separate_clouds_from_shuffled_labels():
     vectors, labels = clouds(200, 0)
     test_vectors, test_labels = clouds(200, 1)
     assert probe_accuracy(vectors, labels, test_vectors, test_labels) > 0.95
@@ -78,13 +78,15 @@ def test_the_probe_tells_separate_clouds_from_shuffled_labels():
 @pytest.mark.parametrize("kind", ["linear", "mlp"])
 def test_a_student_learns_soft_labels_instead_of_wrong_ones(kind, tmp_path):
     rows = vector_rows()
-    number = {name: place for place, name in enumerate(CLASSES)}
+    number = {name: position for position, name in enumerate(CLASSES)}
     soft = 0.9 * np.eye(len(CLASSES))[[number[label] for label in rows.labels]] + 0.1 / len(CLASSES)
     shifted = [CLASSES[(number[label] + 1) % len(CLASSES)] for label in rows.labels]
     vectors, truth = clouds(300, 1)
     reached = {}
-    for name, given in (("hard", None), ("soft", soft)):
-        learned = TrainingRows(rows.texts, shifted if given is None else rows.labels, CLASSES, rows.vectors, soft=given)
+    for name, arguments in (("hard", None), ("soft", soft)):
+        learned = TrainingRows(
+            rows.texts, shifted if arguments is None else rows.labels, CLASSES, rows.vectors, soft=arguments
+        )
         train_student(StudentSpec(kind=kind), learned, tmp_path / name)
         reached[name] = load_student(tmp_path / name)([""] * 300, vectors)
     assert evaluate(truth, reached["soft"].labels, CLASSES)["accuracy"] > 0.95
@@ -114,9 +116,9 @@ def test_one_round_by_hand():
     likely = np.array([[0.8, 0.2], [0.75, 0.25], [0.1, 0.9]])
     targets = np.array([0, 1, 1])
     # the second is taken for class 0 with 1 - p = 0.75: 0.5 * 2^-0.75 = 0.297302; the sum 1.297302 is scaled to 1.5
-    found = adjust_weights(weights, likely, targets, 2.0)
-    assert found == pytest.approx([0.578124, 0.343753, 0.578124], abs=1e-6)
-    assert found.sum() == pytest.approx(1.5)
+    result = adjust_weights(weights, likely, targets, 2.0)
+    assert result == pytest.approx([0.578124, 0.343753, 0.578124], abs=1e-6)
+    assert result.sum() == pytest.approx(1.5)
     sound = np.array([[0.9, 0.1], [0.4, 0.6]])
     assert adjust_weights(weights[:2], sound, targets[:2], 2.0) == pytest.approx(weights[:2]), "nobody is wrong"
 
@@ -160,8 +162,8 @@ def test_the_distance_is_the_printed_formula() -> None:
     rng = np.random.default_rng(0)
     first, second = rng.standard_normal((50, 4)), 2 * rng.standard_normal((20, 4))
     apart = np.cov(first.T) - np.cov(second.T)
-    found = float(coral(torch.from_numpy(first), torch.from_numpy(second)))
-    assert found == pytest.approx((apart**2).sum() / (4 * 4**2), rel=1e-4)
+    result = float(coral(torch.from_numpy(first), torch.from_numpy(second)))
+    assert result == pytest.approx((apart**2).sum() / (4 * 4**2), rel=1e-4)
     assert float(coral(torch.from_numpy(first), torch.from_numpy(first + 7))) == pytest.approx(0, abs=1e-8)
 
 
@@ -188,11 +190,11 @@ def scores_apart(folder: Path, rows: TrainingRows, other: np.ndarray) -> float:
     with np.load(folder / "head.npz") as stored:
         layers = [(stored[f"w{i}"], stored[f"b{i}"]) for i in range(3)]
 
-    def scores(found: np.ndarray) -> np.ndarray:
-        for place, (weight, bias) in enumerate(layers):
-            found = found @ weight.T + bias
-            found = np.maximum(found, 0) if place < 2 else found
-        return found
+    def scores(result: np.ndarray) -> np.ndarray:
+        for position, (weight, bias) in enumerate(layers):
+            result = result @ weight.T + bias
+            result = np.maximum(result, 0) if position < 2 else result
+        return result
 
     return float(coral(torch.from_numpy(scores(rows.vectors)), torch.from_numpy(scores(other))))
 
@@ -205,5 +207,5 @@ def test_a_student_with_adaptation_varies_on_both_domains_alike(tmp_path: Path) 
         train_student(spec, rows, tmp_path / name)
         apart[name] = scores_apart(tmp_path / name, rows, other)
         predicted = load_student(tmp_path / name)(rows.texts, rows.vectors).labels
-        assert np.mean([one == two for one, two in zip(predicted, rows.labels, strict=True)]) > 0.9
+        assert np.mean([entry == two for entry, two in zip(predicted, rows.labels, strict=True)]) > 0.9
     assert apart["coral"] < apart["none"] / 2

@@ -138,8 +138,8 @@ def test_texts_longer_than_the_model_can_read_are_cut(layout, request, tmp_path)
 def test_a_class_without_rows_is_no_obstacle_and_is_never_predicted(kind, lacking, tiny_encoder, tmp_path):
     vectors, labels = clouds(90, 0)
     texts, _ = sentences(90, 0)
-    kept = [row for row, label in enumerate(labels) if label != lacking]
-    rows = TrainingRows([texts[i] for i in kept], [labels[i] for i in kept], CLASSES, vectors[kept])
+    stored = [row for row, label in enumerate(labels) if label != lacking]
+    rows = TrainingRows([texts[i] for i in stored], [labels[i] for i in stored], CLASSES, vectors[stored])
     train_student(_tiny_spec(tiny_encoder, kind=kind, epochs=3), rows, tmp_path)
     prediction = load_student(tmp_path)(texts, vectors)
     assert lacking not in prediction.labels
@@ -161,8 +161,8 @@ def test_a_row_of_weight_zero_teaches_nothing(kind, tiny_encoder, tmp_path):
     rows = TrainingRows(texts, wrong, CLASSES, vectors, [1.0] * 80 + [0.0] * 120)
     spec = _tiny_spec(tiny_encoder, kind=kind, epochs=8, validation_share=0.0, learning_rate=1e-3)
     train_student(spec, rows, tmp_path)
-    found = load_student(tmp_path)(texts, vectors).labels
-    assert evaluate(labels, found, CLASSES)["accuracy"] > 0.8
+    result = load_student(tmp_path)(texts, vectors).labels
+    assert evaluate(labels, result, CLASSES)["accuracy"] > 0.8
 
 
 @pytest.mark.parametrize("kind", ["linear", "mlp", "finetune"])

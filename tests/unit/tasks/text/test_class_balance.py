@@ -24,10 +24,10 @@ def test_parts_dealt_one_after_another_are_what_all_together_would_be(counts: li
     labels = [str(number) for number in range(len(shares))]
     total, offset = dict.fromkeys(labels, 0), 0
     for part in parts:
-        found = texts_per_class(part, labels, shares, offset)
-        assert sum(found.values()) == part
-        assert min(found.values()) >= 0
-        total = {label: total[label] + found[label] for label in labels}
+        result = texts_per_class(part, labels, shares, offset)
+        assert sum(result.values()) == part
+        assert min(result.values()) >= 0
+        total = {label: total[label] + result[label] for label in labels}
         offset += part
     assert total == texts_per_class(offset, labels, shares)
     for label, share in zip(labels, shares, strict=True):

@@ -182,7 +182,7 @@ def test_who_is_sorry_or_cannot_do_something_need_not_refuse(text):
     assert clean(text, ASKED, "zh").reason is None
 
 
-def test_other_languages_are_judged_only_where_english_is_asked_for():
+def test_other_languages_are_judged_only_where_english_is_requested():
     chinese = "\u8fd9\u90e8\u7535\u5f71\u771f\u7684\u5f88\u597d\u770b"
     assert clean(RUSSIAN, ASKED, "ru").reason is None
     assert clean(chinese, ASKED, "zh").reason is None
@@ -216,11 +216,11 @@ def test_most_answers_of_real_models_are_kept_and_none_with_a_placeholder(path):
     if not path.exists():
         pytest.skip("no recorded answers here")
     texts = pd.read_parquet(path, columns=["text"])["text"].iloc[:1500]
-    kept = [cleaned.text for cleaned in (clean(text, ASKED) for text in texts) if cleaned.reason is None]
-    assert 0.5 < len(kept) / len(texts) <= 1
+    stored = [cleaned.text for cleaned in (clean(text, ASKED) for text in texts) if cleaned.reason is None]
+    assert 0.5 < len(stored) / len(texts) <= 1
     marks = ("<C>", "<unk>", "<c>", "[MOVIE", "lorem ipsum", "As an AI language model", "\x00")
-    assert not any(mark in text for text in kept for mark in marks)
-    assert not any(pattern.search(text) for text in kept for pattern in cleaning_rules.PLACEHOLDERS)
+    assert not any(mark in text for text in stored for mark in marks)
+    assert not any(pattern.search(text) for text in stored for pattern in cleaning_rules.PLACEHOLDERS)
 
 
 @pytest.mark.real_data

@@ -53,21 +53,21 @@ def test_each_prompt_shows_three_examples_of_every_class_with_their_phrases() ->
         for label in SEQUENCES
         for n in range(9)
     )
-    given = Seeding(SEQUENCES, shown)
-    one, other = (seeded(CARD, call("heart", n), given) for n in (0, 1))
-    assert Counter(text.split()[0] for text in one.good) == {"heart": 3, "lung": 3}
-    assert set(one.good) != set(other.good)
-    lines = one.text.splitlines()
-    for place, text in enumerate(one.good, start=1):
+    arguments = Seeding(SEQUENCES, shown)
+    left, other = (seeded(CARD, call("heart", n), arguments) for n in (0, 1))
+    assert Counter(text.split()[0] for text in left.good) == {"heart": 3, "lung": 3}
+    assert set(left.good) != set(other.good)
+    lines = left.text.splitlines()
+    for position, text in enumerate(left.good, start=1):
         label, _, number = text.split()
-        at = lines.index(f"discharge note {place}: {label} number {number}")
-        assert lines[at - 1] == f"terms {place}: {label} term; term {number}"
-    assert one.text.endswith(seeded(CARD, call("heart", 0), Seeding(SEQUENCES)).text)
+        at = lines.index(f"discharge note {position}: {label} number {number}")
+        assert lines[at - 1] == f"terms {position}: {label} term; term {number}"
+    assert left.text.endswith(seeded(CARD, call("heart", 0), Seeding(SEQUENCES)).text)
     assert "numbered" not in seeded(CARD, call("heart", 0), Seeding(SEQUENCES)).text
 
 
 def test_an_example_without_a_phrase_is_shown_alone() -> None:
-    given = Seeding(SEQUENCES, (ShownText("none of them", "heart"),))
-    prompt = seeded(CARD, call("heart", 0), given)
+    arguments = Seeding(SEQUENCES, (ShownText("none of them", "heart"),))
+    prompt = seeded(CARD, call("heart", 0), arguments)
     assert "discharge note 1: none of them" in prompt.text
     assert "terms 1" not in prompt.text

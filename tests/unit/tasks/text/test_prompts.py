@@ -1,4 +1,4 @@
-"""What a language model is asked."""
+"""Prompts of language models."""
 
 import re
 from dataclasses import replace
@@ -37,7 +37,7 @@ def test_a_zero_shot_prompt_names_item_label_description_and_attribute():
     assert "mood" not in zero_shot(CARD, "black", "", 0).text
 
 
-def test_a_contrastive_prompt_shows_the_bad_examples_before_the_good_ones_and_then_asks():
+def test_a_contrastive_prompt_shows_the_bad_examples_before_the_good_ones_and_then_the_request():
     text = contrastive(CARD, "black", "", GOOD[:2], BAD[:2], 0).text
     places = [text.index(part) for part in ("bad text 0", "bad text 1", "good text 0", "good text 1", "midway")]
     assert places == sorted(places)

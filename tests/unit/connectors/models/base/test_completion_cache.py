@@ -28,7 +28,7 @@ def prompt(number: int, label: str = "a") -> Prompt:
 
 @dataclass
 class Counter:
-    """A model that numbers its answers, so that an answer asked again differs; `fails`: prompts that fail once."""
+    """A model that numbers its answers, so that a repeated answer differs; `fails`: prompts that fail once."""
 
     name: str = "counter"
     identity: str = "counter-1"
@@ -39,20 +39,20 @@ class Counter:
 
     def complete(self, prompts: Sequence[Prompt], keep: Keep = keep_nothing) -> list[Completion]:
         answers = []
-        for position, one in enumerate(prompts):
+        for position, item in enumerate(prompts):
             if len(self.asked) >= self.stops_after:
                 raise TemporaryError("the endpoint is gone")
-            self.asked.append(one.text)
+            self.asked.append(item.text)
             time.sleep(self.seconds)
-            reason = self.fails.pop(one.text, "stop")
-            text = f"answer {len(self.asked)} to {one.text}" if reason == "stop" else ""
+            reason = self.fails.pop(item.text, "stop")
+            text = f"answer {len(self.asked)} to {item.text}" if reason == "stop" else ""
             answers.append(Completion(text, reason, 3, 5, 0.5, "broken" if reason == "error" else ""))
             keep(position, answers[-1])
         return answers
 
 
 class Drawer(Counter):
-    """Draws from a list without replacement, and so must be told what was drawn."""
+    """Draws from a list without replacement, and so must receive what was drawn."""
 
     def __init__(self) -> None:
         super().__init__(name="drawer", identity="drawer-1")
@@ -82,16 +82,16 @@ class TestContract(LanguageModelContract):
 
 
 class TestRecording:
-    def test_a_second_model_asks_nothing_that_the_first_asked(self, store):
+    def test_a_second_model_requests_nothing_that_the_first_requested(self, store):
         first = Recording(Counter(), store).complete([prompt(i) for i in range(5)])
         inner = Counter()
         second = Recording(inner, store)
-        kept = []
-        answers = second.complete([prompt(i) for i in range(7)], lambda i, c: kept.append((i, c)))
+        remaining = []
+        answers = second.complete([prompt(i) for i in range(7)], lambda i, c: remaining.append((i, c)))
         assert answers[:5] == first
         assert inner.asked == ["write 5", "write 6"]
-        assert sorted(i for i, _ in kept) == list(range(7))
-        assert all(answers[i] == c for i, c in kept)
+        assert sorted(i for i, _ in remaining) == list(range(7))
+        assert all(answers[i] == c for i, c in remaining)
         assert second.reused == 5
 
     def test_another_identity_is_another_model(self, store):
@@ -101,15 +101,15 @@ class TestRecording:
         assert inner.asked == ["write 0"]
         assert [len(store.since(f"counter-{number}", 0)) for number in (1, 2, 3)] == [1, 1, 0]
 
-    def test_equal_prompts_of_one_call_are_asked_once(self, store):
+    def test_equal_prompts_of_one_call_are_requested_once(self, store):
         inner = Counter()
-        kept = []
-        answers = Recording(inner, store).complete([prompt(1), prompt(0), prompt(1)], lambda i, c: kept.append(i))
+        remaining = []
+        answers = Recording(inner, store).complete([prompt(1), prompt(0), prompt(1)], lambda i, c: remaining.append(i))
         assert inner.asked == ["write 1", "write 0"]
         assert answers[0] == answers[2] != answers[1]
-        assert sorted(kept) == [0, 1, 2]
+        assert sorted(remaining) == [0, 1, 2]
 
-    def test_failures_are_asked_again_and_refusals_are_kept(self, store):
+    def test_failures_are_requested_again_and_refusals_are_kept(self, store):
         inner = Counter(fails={"write 0": "error", "write 1": "refused", "write 2": "exhausted"})
         model = Recording(inner, store)
         reasons = [answer.finish_reason for answer in model.complete([prompt(i) for i in range(4)])]
@@ -117,7 +117,7 @@ class TestRecording:
         again = [answer.finish_reason for answer in model.complete([prompt(i) for i in range(4)])]
         assert again == ["stop", "refused", "exhausted", "stop"]
         assert inner.asked[4:] == ["write 0"]
-        assert store.asked("counter-1") == {prompt(i).key: 1 for i in range(4)}
+        assert store.completion_counts("counter-1") == {prompt(i).key: 1 for i in range(4)}
 
     def test_what_arrived_before_an_outage_is_kept(self, store):
         with pytest.raises(TemporaryError):
@@ -131,9 +131,9 @@ class TestRecording:
             def complete(self, prompts, keep=keep_nothing):
                 return super().complete(prompts)
 
-        kept = []
-        Recording(Silent(), store).complete([prompt(0), prompt(1)], lambda i, c: kept.append(i))
-        assert sorted(kept) == [0, 1]
+        remaining = []
+        Recording(Silent(), store).complete([prompt(0), prompt(1)], lambda i, c: remaining.append(i))
+        assert sorted(remaining) == [0, 1]
         assert len(store.since("counter-1", 0)) == 2
 
     def test_a_model_that_loses_answers_is_refused(self, store):
@@ -154,7 +154,7 @@ class TestRecording:
         assert [answer.text for answer in answers] == [UNICODE + "\0", "half \ufffd", "pair \U0001f600"]
         assert Recording(Strange(), store).complete(prompts) == answers
 
-    def test_threads_that_ask_the_same_at_the_same_time_share_one_answer(self, store):
+    def test_threads_that_request_the_same_at_the_same_time_share_one_answer(self, store):
         inner = Counter(seconds=0.02)
         model = Recording(inner, store)
         answers = {}
@@ -180,15 +180,15 @@ class TestRecording:
 
 
 class TestRemember:
-    def test_a_new_model_is_told_of_all_stored_answers_in_order_before_it_is_asked(self, store):
+    def test_a_new_model_receives_all_stored_answers_in_order_before_its_first_request(self, store):
         Recording(Drawer(), store).complete([prompt(i) for i in range(4)])
         inner = Drawer()
-        # Only prompt 3 is asked for again, yet all four rows were drawn.
+        # Only prompt 3 is requested again, yet all four rows were drawn.
         answers = Recording(inner, store).complete([prompt(3), prompt(9)])
         assert inner.told == [(f"write {i}", f"row {i}") for i in range(4)]
         assert [answer.text for answer in answers] == ["row 3", "row 4"]
 
-    def test_a_model_is_never_told_of_its_own_answers_nor_of_any_twice(self, store):
+    def test_a_model_never_receives_its_own_answers_nor_any_twice(self, store):
         inner = Drawer()
         model = Recording(inner, store)
         model.complete([prompt(0)])
@@ -198,7 +198,7 @@ class TestRemember:
         model.complete([prompt(3)])
         assert inner.told == [("write 7", "row 9")]
 
-    def test_a_model_is_told_nothing_while_nothing_is_asked(self, store):
+    def test_a_model_receives_nothing_while_nothing_is_requested(self, store):
         Recording(Drawer(), store).complete([prompt(0)])
         inner = Drawer()
         Recording(inner, store).complete([prompt(0)])
@@ -217,7 +217,7 @@ class TestStore:
         first, second = Completion("one"), Completion("two")
         assert store.put("m", "plm", prompt(0), first) is first
         assert store.put("m", "plm", prompt(0), second) == first
-        assert store.asked("m") == {prompt(0).key: 2}
+        assert store.completion_counts("m") == {prompt(0).key: 2}
         assert len(store.since("m", 0)) == 1
 
     def test_an_answer_comes_back_with_every_field_and_its_prompt(self, store):
@@ -240,14 +240,14 @@ class TestStore:
         assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
         assert store.folder.stat().st_mode & 0o777 == 0o700
 
-    def test_a_file_that_is_no_database_is_told_with_its_path(self, store):
+    def test_a_file_that_is_no_database_is_reported_with_its_path(self, store):
         store.file("m").write_bytes(b"not a database, but long enough to be looked at" * 50)
         with pytest.raises(ArtifactError, match=r"\.db cannot be used .*move it .* paid again"):
             store.put("m", "plm", prompt(0), Completion("x"))
         store.file("m").rename(store.folder.parent / "damaged.db")
         assert store.put("m", "plm", prompt(0), Completion("x")).text == "x"
 
-    def test_a_folder_that_cannot_be_made_is_told_with_its_path(self, tmp_path):
+    def test_a_folder_that_cannot_be_made_is_reported_with_its_path(self, tmp_path):
         (tmp_path / "file").write_text("")
         with pytest.raises(ArtifactError, match="file/completions"):
             CompletionStore(tmp_path / "file" / "completions")
@@ -257,18 +257,18 @@ def _ask_slowly(folder: str, log: str) -> None:
     class Logged(Counter):
         def complete(self, prompts, keep=keep_nothing):
             answers = []
-            for position, one in enumerate(prompts):
+            for position, item in enumerate(prompts):
                 time.sleep(0.002)
                 answers.append(Completion(f"{os.getpid()} {position}"))
                 keep(position, answers[-1])
                 with Path(log).open("a") as file:
-                    file.write(one.text + "\n")
+                    file.write(item.text + "\n")
             return answers
 
     Recording(Logged(), CompletionStore(Path(folder))).complete([prompt(i) for i in range(300)])
 
 
-def test_kill_9_loses_no_answer_and_nothing_is_asked_twice(tmp_path):
+def test_kill_9_loses_no_answer_and_nothing_is_requested_twice(tmp_path):
     context = multiprocessing.get_context("fork")
     log = tmp_path / "log"
     log.write_text("")
@@ -284,9 +284,9 @@ def test_kill_9_loses_no_answer_and_nothing_is_asked_twice(tmp_path):
         kills += 1
     assert kills >= 3
     assert process.exitcode == 0
-    told = log.read_text().splitlines()
-    assert len(told) == len(set(told))
-    asked = CompletionStore(tmp_path / "c").asked("counter-1")
+    message = log.read_text().splitlines()
+    assert len(message) == len(set(message))
+    asked = CompletionStore(tmp_path / "c").completion_counts("counter-1")
     assert len(asked) == 300
     assert set(asked.values()) == {1}
 
@@ -307,7 +307,7 @@ def test_processes_may_write_one_new_file_at_the_same_time(tmp_path):
     assert [writer.exitcode for writer in writers] == [0, 0, 0, 0]
     store = CompletionStore(tmp_path / "c")
     assert len(store.since("m", 0)) == 60
-    assert set(store.asked("m").values()) == {4}
+    assert set(store.completion_counts("m").values()) == {4}
     with sqlite3.connect(store.file("m")) as database:
         assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     database.close()
@@ -336,8 +336,8 @@ def test_a_second_store_of_a_process_leaves_the_locks_of_the_first(tmp_path):
         first.put("counter-1", "counter", prompt(number), Completion(f"answer of {number}", "stop"))
     first.close()
     second.close()
-    kept = CompletionStore(tmp_path).lookup_many("counter-1", [prompt(number).key for number in range(40)])
-    assert sorted(one.text for one in kept.values()) == sorted(f"answer of {number}" for number in range(40))
+    remaining = CompletionStore(tmp_path).lookup_many("counter-1", [prompt(number).key for number in range(40)])
+    assert sorted(item.text for item in remaining.values()) == sorted(f"answer of {number}" for number in range(40))
 
 
 def test_a_store_of_an_earlier_version_opens_and_takes_marked_answers(tmp_path):

@@ -139,7 +139,7 @@ def test_draws_follow_the_documented_softmax(tmp_path):
         assert abs(drawn[text] / draws - expected) < 5 * np.sqrt(expected * (1 - expected) / draws)
 
 
-def test_identity_tells_file_content_and_options_apart_but_not_the_place(tmp_path):
+def test_identity_distinguishes_file_content_and_options_but_not_the_place(tmp_path):
     path = make_file(tmp_path)
     copy = make_file(tmp_path, name="copy.parquet")
     other = make_file(tmp_path, 62, "other.parquet")
@@ -177,8 +177,8 @@ def test_wrong_options_and_files_are_refused_with_names(tmp_path, content, optio
 
 
 def test_a_label_without_rows_is_refused_before_any_answer(tmp_path):
-    model, kept = open_model(make_file(tmp_path)), []
+    model, remaining = open_model(make_file(tmp_path)), []
     with pytest.raises(InputError, match=r"answers\.parquet has no row with label 'maybe'.*It has no, yes"):
-        model.complete([*prompts(1), *prompts(1, "maybe")], lambda position, answer: kept.append(answer))
-    assert kept == []
+        model.complete([*prompts(1), *prompts(1, "maybe")], lambda position, answer: remaining.append(answer))
+    assert remaining == []
     assert texts(model.complete(prompts(2))) == texts(open_model(make_file(tmp_path)).complete(prompts(2)))

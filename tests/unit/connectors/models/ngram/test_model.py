@@ -84,7 +84,7 @@ def test_words_of_good_examples_and_of_the_attribute_enter_the_texts(models):
     assert hotel != restaurant
 
 
-def test_the_token_limit_is_kept_and_told(models):
+def test_the_token_limit_is_kept_and_reported(models):
     (short,) = models["helpdesk"].complete([Prompt("Write one.", "slow_internet", max_tokens=4)])
     (free,) = models["helpdesk"].complete([Prompt("Write one.", "slow_internet")])
     assert len(tokenise(short.text)) <= 4
@@ -112,7 +112,7 @@ PHRASES = ("router", "light bulb", "Lisbon", "invoice", "parcel")
 SOURCE = "I was charged twice for the same parcel, please send the money back."
 
 
-def test_every_phrase_stands_in_the_text_once_it_is_long_enough(models):
+def test_every_phrase_is_in_the_text_once_it_is_long_enough(models):
     asked = [Seeded("x", "", seed=seed, max_tokens=120, phrases=PHRASES) for seed in range(40)]
     texts = [answer.text.lower() for answer in models["helpdesk"].complete(asked) if answer.finish_reason == "stop"]
     assert len(set(texts)) == len(texts) > 30

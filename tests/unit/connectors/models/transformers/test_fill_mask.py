@@ -45,16 +45,16 @@ def gaps(mask: float = 0.4, rounds: int = 2, copies: int = 1) -> list[Cloze]:
 
 def test_a_variation_is_the_same_alone_in_any_batch_and_in_another_process(folder: Path) -> None:
     asked = gaps(copies=2)
-    together = [one.text for one in model(folder).complete(asked)]
-    alone = [model(folder, batch=1).complete([one])[0].text for one in asked]
-    moved = [one.text for one in pickle.loads(pickle.dumps(model(folder))).complete(asked[::-1])][::-1]
+    together = [entry.text for entry in model(folder).complete(asked)]
+    alone = [model(folder, batch=1).complete([entry])[0].text for entry in asked]
+    moved = [entry.text for entry in pickle.loads(pickle.dumps(model(folder))).complete(asked[::-1])][::-1]
     assert together == alone == moved
     assert len(set(together)) == len(together)
 
 
-def beginning(one: str, other: str) -> int:
+def beginning(first: str, other: str) -> int:
     """Return how many characters two texts have in common from their start."""
-    return next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), len(one))
+    return next((n for n, (a, b) in enumerate(zip(first, other, strict=False)) if a != b), len(first))
 
 
 def test_only_masked_tokens_change_and_never_into_special_ones(folder: Path) -> None:
@@ -73,17 +73,17 @@ def test_only_masked_tokens_change_and_never_into_special_ones(folder: Path) -> 
 def test_temperature_zero_draws_the_likeliest(folder: Path) -> None:
     sure = model(folder, temperature=0.0)
     whole = [Cloze("ask", "", seed=s, source=SENTENCES[0], blanked="_", mask=1e-9, rounds=1) for s in range(40)]
-    texts = {one.text for one in sure.complete(whole)}
+    texts = {entry.text for entry in sure.complete(whole)}
     assert 1 < len(texts) <= 30, "one token is masked; which one differs, what is drawn there does not"
 
 
 def test_it_keeps_answers_as_they_come_and_writes_nothing_new(folder: Path) -> None:
-    kept: dict[int, str] = {}
+    stored: dict[int, str] = {}
     asked = [Prompt("Write.", "a"), *gaps()]
-    answers = model(folder).complete(asked, lambda place, answer: kept.update({place: answer.text}))
+    answers = model(folder).complete(asked, lambda position, answer: stored.update({position: answer.text}))
     assert answers[0].finish_reason == "error"
     assert "only fills gaps" in answers[0].error
-    assert kept == {place: answer.text for place, answer in enumerate(answers)}
+    assert stored == {position: answer.text for position, answer in enumerate(answers)}
 
 
 def test_a_long_text_is_cut_to_what_the_model_holds(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Where weights come from: the hub's cache, the hub, a folder; what is refused, and what the user is told."""
+"""Where weights come from: the hub's cache, the hub, a folder; what is refused, and the messages to the user."""
 
 import json
 import os
@@ -73,10 +73,10 @@ def hub(cache, monkeypatch) -> Iterator[dict[str, object]]:
 
 def in_cache(cache: Path, folder: Path) -> str:
     """Lay a folder into the hub's cache, as a download does."""
-    place = cache / "models--tiny--model"
-    shutil.copytree(folder, place / "snapshots" / COMMIT)
-    (place / "refs").mkdir()
-    (place / "refs" / "main").write_text(COMMIT)
+    location = cache / "models--tiny--model"
+    shutil.copytree(folder, location / "snapshots" / COMMIT)
+    (location / "refs").mkdir()
+    (location / "refs" / "main").write_text(COMMIT)
     return "tiny/model"
 
 
@@ -86,7 +86,7 @@ def test_a_hub_id_in_the_local_cache_works_without_network_and_is_named_by_its_c
     assert COMMIT in model.identity
 
 
-def test_the_cache_is_asked_before_the_hub(hub, cache, tiny_models):
+def test_the_cache_is_read_before_the_hub(hub, cache, tiny_models):
     assert opened(in_cache(cache, tiny_models["gpt2"])).complete(ASKED)
 
 
@@ -98,7 +98,7 @@ def test_an_unknown_model_and_a_gated_one_are_final(hub):
         opened("meta-llama/Llama-2-7b-chat-hf").complete(ASKED)
 
 
-def test_a_model_of_the_hub_is_asked_for_before_a_run(hub):
+def test_a_model_of_the_hub_is_requested_before_a_run(hub):
     for status, code, revision, message in (
         (404, "RepoNotFound", None, "student.model: 'some/model' is neither a folder nor on the hub"),
         (404, "EntryNotFound", "v2", "'some/model' at revision v2 on the hub is not for transformers"),

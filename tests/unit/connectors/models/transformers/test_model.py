@@ -1,4 +1,4 @@
-"""Local transformers models answer as their weights say, each prompt by itself, whatever else is in the batch."""
+"""Local transformers models answer as their weights say, each prompt by itself, in any batch."""
 
 import json
 import pickle
@@ -59,7 +59,7 @@ def test_rows_that_leave_a_batch_change_no_other(kind, temperature, tiny_models,
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_prompt_with_an_end_is_continued_up_to_it_beside_others(kind, tiny_models):
+def test_a_prompt_with_an_end_is_continued_up_to_it_among_others(kind, tiny_models):
     model, plain = opened(tiny_models[kind], temperature=0.0, chat="auto"), prompts(6)
     ends = [answer.text[3:5] for answer in opened(tiny_models[kind], temperature=0.0, chat="no").complete(plain)]
     mixed = [replace(prompt, end=end or "-") for prompt, end in zip(plain, ends, strict=True)]
@@ -124,7 +124,7 @@ def test_settings_that_came_with_the_model_change_nothing(tiny_models, tmp_path)
     assert opened(folder, temperature=0.0).complete(asked) == plain
 
 
-def test_an_end_token_ends_an_answer_and_the_limit_is_told(tiny_models):
+def test_an_end_token_ends_an_answer_and_the_limit_is_reported(tiny_models):
     answers = opened(tiny_models["llama"]).complete(prompts(64, max_tokens=40))
     stopped = [a for a in answers if a.finish_reason == "stop"]
     assert stopped
@@ -191,7 +191,7 @@ def test_after_a_crash_the_missing_answers_are_those_that_would_have_come(tiny_m
         Recording(opened(tiny_models["gpt2"], batch=4), CompletionStore(tmp_path)).complete(prompts(13), crash)
     again = Recording(opened(tiny_models["gpt2"], batch=4), CompletionStore(tmp_path))
     assert again.complete(prompts(13)) == whole
-    assert list(again.store.asked(again.identity).values()) == [1] * 13
+    assert list(again.store.completion_counts(again.identity).values()) == [1] * 13
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -246,7 +246,7 @@ def test_a_batch_that_does_not_fit_the_memory_is_halved(tiny_models, monkeypatch
     assert max(sizes[-4:]) <= 4
 
 
-def test_memory_is_freed_after_each_call_when_asked(tiny_models):
+def test_memory_is_freed_after_each_call_when_requested(tiny_models):
     model = opened(tiny_models["gpt2"], keep_loaded=False)
     first = model.complete(prompts(3))
     assert model._loaded is None
@@ -295,14 +295,14 @@ def test_wrong_options_say_what_to_write(options, message, tiny_models):
 
 
 @pytest.mark.parametrize(("model", "message"), [("./nowhere/at/all", "neither a folder"), ("tests", "no weights")])
-def test_a_wrong_place_is_told_before_anything_runs(model, message, tmp_path, monkeypatch):
+def test_a_wrong_place_is_reported_before_anything_runs(model, message, tmp_path, monkeypatch):
     (tmp_path / "tests").mkdir()
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError, match=message):
         HfModel.check_spec(ModelSpec("tiny", "hf", model))
 
 
-def test_a_device_that_is_not_there_is_told(tiny_models):
+def test_a_device_that_is_not_there_is_reported(tiny_models):
     if torch.cuda.is_available():
         pytest.skip("there is an accelerator")
     with pytest.raises(FinalError, match="device 'cuda:7' is not available"):

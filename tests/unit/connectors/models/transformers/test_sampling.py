@@ -19,12 +19,12 @@ def sampler(rows: int = 1, **options):
 def test_draws_follow_the_softmax(temperature):
     # The streams are seeded: this test draws the same numbers each time.
     rows = 20_000
-    one = torch.randn(1, 7, generator=torch.Generator().manual_seed(0))
+    entry = torch.randn(1, 7, generator=torch.Generator().manual_seed(0))
     ids = torch.zeros(rows, 1, dtype=torch.long)
-    drawn = sampler(rows, temperature=temperature)(ids, one.repeat(rows, 1)).argmax(-1)
+    drawn = sampler(rows, temperature=temperature)(ids, entry.repeat(rows, 1)).argmax(-1)
     shares = torch.bincount(drawn, minlength=7) / rows
-    wanted = torch.softmax(one[0] / temperature, -1)
-    assert ((shares - wanted).abs() < 5 * (wanted * (1 - wanted) / rows).sqrt() + 1e-4).all()
+    expected = torch.softmax(entry[0] / temperature, -1)
+    assert ((shares - expected).abs() < 5 * (expected * (1 - expected) / rows).sqrt() + 1e-4).all()
 
 
 def test_rows_and_steps_are_independent_and_a_stream_belongs_to_its_seed():
@@ -40,16 +40,16 @@ def test_rows_and_steps_are_independent_and_a_stream_belongs_to_its_seed():
 
 
 def test_a_filtered_token_is_never_drawn_however_long_one_draws():
-    one = 3 * torch.randn(200, 3000, generator=torch.Generator().manual_seed(0))
+    entry = 3 * torch.randn(200, 3000, generator=torch.Generator().manual_seed(0))
     taken = sampler(200, top_k=5)
-    best = one.topk(5).indices
+    best = entry.topk(5).indices
     for _ in range(50):
-        drawn = taken(torch.zeros(200, 1, dtype=torch.long), one).argmax(-1, keepdim=True)
+        drawn = taken(torch.zeros(200, 1, dtype=torch.long), entry).argmax(-1, keepdim=True)
         assert (best == drawn).any(-1).all()
 
 
 def test_streams_of_an_accelerator_draw_as_well():
-    # A generator of torch stands for that of an accelerator.
+    # A generator of torch replaces that of an accelerator.
     noise = Gumbel([1, 2], CPU)
     noise._on_cpu = False
     noise._streams = [torch.Generator(CPU).manual_seed(seed) for seed in (1, 2)]

@@ -1,4 +1,4 @@
-"""Noise of sums and of gradients: its exact laws, fresh for every draw, whatever seeds a process has."""
+"""Noise of sums and of gradients: its exact laws, fresh for every draw, with any seeds of a process."""
 
 import math
 import random
@@ -58,9 +58,9 @@ def test_every_bin_of_both_sides_and_of_every_release_gets_its_own_noise():
         noisy = noisy_votes(ballot, standing, noise)
         parts += [noisy.near, noisy.far]
     limit = norm.isf(ALARM / 20)
-    for place, part in enumerate(parts):
+    for position, part in enumerate(parts):
         assert abs((part.astype(float) ** 2).mean() / noise.sigma_int**2 - 1) < limit * math.sqrt(2 / 3000)
-        for other in parts[:place]:
+        for other in parts[:position]:
             assert abs(np.corrcoef(part, other)[0, 1]) < limit / math.sqrt(3000)
         assert abs(np.corrcoef(part[1:], part[:-1])[0, 1]) < limit / math.sqrt(2999)
 
@@ -97,7 +97,7 @@ def test_noise_without_a_scale_and_numbers_that_are_no_integers_are_refused(add:
     assert add(np.zeros((0, 2), dtype=np.int64), 50.0).shape == (0, 2)
 
 
-def test_the_noise_of_a_large_release_has_the_same_size_and_is_drawn_anew_for_every_count():
+def test_the_noise_of_a_large_release_has_the_same_size_and_is_drawn_again_for_every_count():
     """From `MANY` counts on several threads draw: the noise must be as large, and nowhere repeated."""
     sigma = 9000.0
     drawn = add_discrete_gaussian(np.zeros((20_000, 2), dtype=np.int64), sigma)
@@ -140,11 +140,11 @@ def test_a_rate_of_one_takes_every_row_and_a_small_one_often_none():
 
 def test_fixed_seeds_do_not_fix_the_noise():
     torch, zeros = pytest.importorskip("torch"), np.zeros(50, dtype=np.int64)
-    found = []
+    result = []
     for _ in range(2):
         random.seed(1), np.random.seed(1), torch.manual_seed(1)
-        found.append((entropy.gaussian(50, 1.0), entropy.uniform(50), add_discrete_gaussian(zeros, 100.0)))
-    assert not any(np.array_equal(first, again) for first, again in zip(*found, strict=True))
+        result.append((entropy.gaussian(50, 1.0), entropy.uniform(50), add_discrete_gaussian(zeros, 100.0)))
+    assert not any(np.array_equal(first, again) for first, again in zip(*result, strict=True))
 
 
 def test_more_numbers_than_fit_at_once_are_all_drawn(monkeypatch):

@@ -48,9 +48,9 @@ def test_without_noise_the_sum_is_that_of_all_votes(tmp_path: Path, person: dict
 def test_a_party_without_a_usable_row_takes_part_like_any_other(tmp_path: Path, change: str) -> None:
     """Else everybody would see that somebody's only row, or person, is gone."""
     open_federated(tmp_path / "f")
-    place = tmp_path / "f/parties/party-2/rows.parquet"
-    rows = pd.read_parquet(place)
-    (rows.iloc[:0] if change == "no row" else rows.assign(**{change: " "})).to_parquet(place)
+    location = tmp_path / "f/parties/party-2/rows.parquet"
+    rows = pd.read_parquet(location)
+    (rows.iloc[:0] if change == "no row" else rows.assign(**{change: " "})).to_parquet(location)
     federated = open_federated(tmp_path / "f")
     votes, info, threads = federated.vote()
     assert (set(threads.outcomes()), info["dropped"]) == ({"masked"}, {})
@@ -164,11 +164,11 @@ def test_a_coordinator_killed_before_it_wrote_the_sum_forms_the_same_one_again(
 
 
 # --- who refuses
-def test_a_party_refuses_on_its_own_cap_and_tells_no_number(tmp_path: Path) -> None:
+def test_a_party_refuses_on_its_own_cap_and_reveals_no_number(tmp_path: Path) -> None:
     federated = open_federated(tmp_path / "f", privacy={"epsilon": 4.0}, cap="1")
-    with pytest.raises(FinalError, match=r"party-\d: its own budget cap does not allow this run") as told:
+    with pytest.raises(FinalError, match=r"party-\d: its own budget cap does not allow this run") as caught:
         federated.vote()  # all refuse; the round ends with the first that is heard
-    assert "needs epsilon" not in str(told.value)
+    assert "needs epsilon" not in str(caught.value)
     assert set(federated.releases().values()) == {0}
 
 
@@ -203,9 +203,9 @@ def test_a_party_reads_the_sum_and_the_guarantee_counts_it_as_colluding(tmp_path
     total = np.sum([np.frombuffer(upload, dtype="<u4") for upload in uploads], axis=0, dtype=np.uint32)
     assert np.array_equal(total.view(np.int32).reshape(2, -1).T, both_sides(votes))
     noise = SharedNoise(federated.run.guarantee.noise, federated.run.federation.parties)
-    nobody, one, two = (case["epsilon"] for case in guarantees(noise))
+    nobody, entry, two = (case["epsilon"] for case in guarantees(noise))
     assert noise.parties.colluding == 1
-    assert nobody < one <= 4.0 + 1e-6 < two
+    assert nobody < entry <= 4.0 + 1e-6 < two
 
 
 def test_the_coordinators_files_hold_no_votes_of_one_party_and_no_row(tmp_path: Path) -> None:
@@ -213,7 +213,7 @@ def test_the_coordinators_files_hold_no_votes_of_one_party_and_no_row(tmp_path: 
     federated = open_federated(tmp_path / "f")
     for iteration in range(2):
         federated.vote(iteration=iteration)
-    held = [path for place in ("home", "parties/exchange") for path in (federated.folder / place).rglob("*")]
+    held = [path for location in ("home", "parties/exchange") for path in (federated.folder / location).rglob("*")]
     contents = {path: path.read_bytes() for path in held if path.is_file()}
     assert len([path for path in contents if path.name == File.PLAN]) == 2
     for party in federated.parties:

@@ -1,4 +1,4 @@
-"""What a party sends says nothing by itself, and all together say their sum, exactly."""
+"""The message of a party reveals nothing by itself; all messages together reveal their sum, exactly."""
 
 import copy
 import pickle
@@ -48,7 +48,7 @@ def checked(plan: RoundPlan) -> tuple[dict[str, RoundKey], dict[str, bytes]]:
 def test_the_sum_is_exact_at_both_edges_of_the_range(federation: Federation):
     plan = federation.plan(6)
     most = plan.most
-    values = {party: ints([most, -most, 0, 1, -1, most - place]) for place, party in enumerate(federation.secret)}
+    values = {party: ints([most, -most, 0, 1, -1, most - position]) for position, party in enumerate(federation.secret)}
     total = unmasked(plan, federation.uploads(plan, values))
     assert total.dtype == np.int64
     assert total.tolist() == sum(values.values()).tolist()
@@ -99,7 +99,7 @@ def uniform(words: Any) -> bool:
 @pytest.mark.statistical
 def test_any_uploads_of_all_but_one_look_like_fair_dice():
     plan = FEW.plan(40_000)
-    values = {party: ints(np.full(40_000, 128 * place)) for place, party in enumerate(FEW.secret)}
+    values = {party: ints(np.full(40_000, 128 * position)) for position, party in enumerate(FEW.secret)}
     uploads = {party: np.frombuffer(data, "<u4") for party, data in FEW.uploads(plan, values).items()}
     assert not uniform(values["party-02"].astype(np.uint32))
     for left_out in FEW.secret:
@@ -114,8 +114,8 @@ def test_masks_differ_in_every_round_and_attempt():
     values = dict.fromkeys(FEW.secret, ints(np.zeros(10_000)))
     plans = [FEW.plan(10_000), FEW.plan(10_000, attempt=1), FEW.plan(10_000, iteration=1), FEW.plan(10_000)]
     sent = [np.frombuffer(FEW.uploads(plan, values)["party-01"], "<u4") for plan in plans]
-    for place, words in enumerate(sent):
-        for other in sent[:place]:
+    for position, words in enumerate(sent):
+        for other in sent[:position]:
             assert (words == other).mean() < 1e-3
             assert uniform(words - other)
 
@@ -173,7 +173,7 @@ def test_keys_that_were_not_checked_are_not_used():
 
 # --- values
 def test_values_out_of_range_are_cut_and_not_refused():
-    """A draw of noise beyond the range, or wild counts, must not end the round: that would tell of them."""
+    """A draw of noise beyond the range, or wild counts, must not end the round: that would reveal them."""
     plan = FEW.plan(2)
     for value in (plan.most + 1, 2**62):
         wild = {party: ints([value, -value]) for party in FEW.secret}

@@ -62,11 +62,11 @@ def test_no_plan_learns_the_number_or_the_classes_of_a_partys_rows(tmp_path: Pat
     for number in range(3):
         folder = tmp_path / f"f{number}"
         open_federated(folder, **PRIVATE)
-        place = folder / "parties" / TARGET / "rows.parquet"
-        rows = pd.read_parquet(place)
+        location = folder / "parties" / TARGET / "rows.parquet"
+        rows = pd.read_parquet(location)
         left = (rows, rows[rows.label != LABELS[1]], rows.iloc[:0])[number]
         files.append(len(left))
-        left.to_parquet(place)
+        left.to_parquet(location)
         federated = open_federated(folder, **PRIVATE)
         base = first_plan(federated)
         plans = [base, *(changed(base, labels=tuple({*base.labels} - {label})) for label in LABELS)]

@@ -13,7 +13,7 @@ from connectors.ledger.state import cost_of
 from tasks.accounting.composition import epsilon_of
 from tasks.private.noise.discrete import add_noise_share
 from tasks.private.parties.promise import (
-    LEAST_SHARE_INT,
+    MIN_SHARE_INT,
     Parties,
     SharedNoise,
     epsilon_left,
@@ -41,13 +41,13 @@ def sum_excess(share_int: float, parties: int) -> float:
 
 @pytest.mark.parametrize("row", VECTORS["federated_dropout"]["rows"], ids=lambda row: str(list(row.values())))
 def test_epsilon_with_parties_that_collude_is_the_known_one(row: dict[str, Any]):
-    found = epsilon_left(noise_of(row["L"]), row["L"] - row["missing_or_colluding"])
+    result = epsilon_left(noise_of(row["L"]), row["L"] - row["missing_or_colluding"])
     # The grid of the integers is counted on top: 2 in a million at 16.
-    assert found == pytest.approx(row["eps"], abs=VECTORS["federated_dropout"]["tol"], rel=2e-6)
+    assert result == pytest.approx(row["eps"], abs=VECTORS["federated_dropout"]["tol"], rel=2e-6)
 
 
 def test_a_sum_of_the_smallest_share_is_one_gaussian_to_sixty_digits():
-    assert sum_excess(LEAST_SHARE_INT, 150) < 1e-60
+    assert sum_excess(MIN_SHARE_INT, 150) < 1e-60
 
 
 def mass(sigma: float, reach: int) -> Any:
@@ -94,10 +94,10 @@ def test_the_promise_holds_for_every_number_of_parties_and_colluders_that_is_sta
 
 def test_the_table_goes_from_nobody_to_all_but_one():
     table = guarantees(noise_of(150, colluding=20))
-    assert [one["colluding"] for one in table] == [0, 1, 2, 3, 5, 20, 21, 149]
-    assert [one["promised"] for one in table] == [True] * 6 + [False] * 2
-    assert [one["epsilon"] for one in table] == sorted(one["epsilon"] for one in table)
-    assert [one["colluding"] for one in guarantees(noise_of(2))] == [0, 1]
+    assert [entry["colluding"] for entry in table] == [0, 1, 2, 3, 5, 20, 21, 149]
+    assert [entry["promised"] for entry in table] == [True] * 6 + [False] * 2
+    assert [entry["epsilon"] for entry in table] == sorted(entry["epsilon"] for entry in table)
+    assert [entry["colluding"] for entry in guarantees(noise_of(2))] == [0, 1]
     alone = guarantees(noise_of(150))[-1]
     assert alone["epsilon"] == pytest.approx(111.6, abs=0.1)
 

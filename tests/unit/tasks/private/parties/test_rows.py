@@ -42,8 +42,8 @@ def test_every_row_lands_exactly_once_with_its_label(tmp_path: Path) -> None:
 
 
 def test_equal_seeds_give_equal_parts_and_other_seeds_others() -> None:
-    one, same, other = (split_rows(LABELS, Partition(5, 1.0, seed)).tolist() for seed in (1, 1, 2))
-    assert one == same != other
+    first, same, other = (split_rows(LABELS, Partition(5, 1.0, seed)).tolist() for seed in (1, 1, 2))
+    assert first == same != other
 
 
 def test_the_parts_of_a_class_follow_the_proportions_that_were_drawn() -> None:
@@ -73,8 +73,8 @@ def test_rows_of_a_person_stay_together(tmp_path: Path) -> None:
 
 def test_only_the_owner_may_read(tmp_path: Path) -> None:
     write(tmp_path, rows(tmp_path / "rows.parquet"), Partition(3))
-    for place in [tmp_path / "parties", *(tmp_path / "parties").rglob("*")]:
-        assert stat.S_IMODE(place.stat().st_mode) == (0o700 if place.is_dir() else 0o600), place
+    for location in [tmp_path / "parties", *(tmp_path / "parties").rglob("*")]:
+        assert stat.S_IMODE(location.stat().st_mode) == (0o700 if location.is_dir() else 0o600), location
 
 
 def test_a_source_without_rows_is_refused(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_a_source_without_rows_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "parties").exists()
 
 
-def test_what_is_wrong_with_rows_is_told_to_their_owner_alone(tmp_path: Path) -> None:
+def test_what_is_wrong_with_rows_is_reported_to_their_owner_alone(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("a secret sentence,positive\nanother one,negative\n")
     with pytest.raises(PrivateInputError, match="PRIVATE-READ") as refused:
         write(tmp_path, RowsRef(str(tmp_path / "rows.csv")), Partition(2))

@@ -1,4 +1,4 @@
-"""The two releases of DP-KPS as a run makes them: real rows, real book, what a document adds, what is told of it."""
+"""The two releases of DP-KPS as a run makes them: real rows, real ledger, what a document adds, what is reported of it."""
 
 import json
 import random
@@ -13,7 +13,7 @@ from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.errors import ConfigError, InputError
 from flows.config.files import check_config
 from flows.engine.prepare import prepare
-from flows.engine.run_manifest import open_book
+from flows.engine.run_manifest import open_manifest
 from flows.methods.dp_kps.config import DpKpsConfig
 from flows.methods.dp_kps.releases import check_sizes
 from flows.methods.dp_kps.run import DpKpsRun
@@ -63,15 +63,15 @@ def opened(folder: Path, **changes: Any) -> DpKpsRun:
     }
     config = check_config(DpKpsConfig, merged(values, changes), "the test")
     prepared = prepare("dp_kps", config, folder / "home")
-    name = lift_cap(prepared).tools.called
+    name = lift_cap(prepared).tools.run_name
     prepared.tools.ledger.reserve(name.dataset, prepared.plan, "the test")
-    return DpKpsRun(prepared, open_book("dp_kps", prepared), 0.0)
+    return DpKpsRun(prepared, open_manifest("dp_kps", prepared), 0.0)
 
 
 def drawn(run: DpKpsRun) -> list[NoisySums]:
-    entries = run.tools.ledger.history(run.tools.called.dataset)
-    found = [output_of(run.tools.ledger, "desk", entry.number) for entry in entries if entry.kind == "release"]
-    return [NoisySums.from_bytes(output) for output in found if output]
+    entries = run.tools.ledger.history(run.tools.run_name.dataset)
+    result = [output_of(run.tools.ledger, "desk", entry.number) for entry in entries if entry.kind == "release"]
+    return [NoisySums.from_bytes(output) for output in result if output]
 
 
 SAMPLERS = {
@@ -121,9 +121,9 @@ def test_each_sampler_pays_exactly_and_once_for_its_densities(tmp_path: Path, sa
 
 def test_another_private_row_is_another_release_and_the_same_draw_is_never_noise_twice(tmp_path: Path) -> None:
     first, second = opened(tmp_path / "a"), opened(tmp_path / "b")
-    one, other = (paid.count_terms(run.tools, run.vocabulary_spec)[0] for run in (first, second))
-    assert one.key != other.key, "another key names the rows"
-    numbers = [run.tools.artifacts.read_table(ref)["sum"].to_numpy() for run, ref in ((first, one), (second, other))]
+    left, other = (paid.count_terms(run.tools, run.vocabulary_spec)[0] for run in (first, second))
+    assert left.key != other.key, "another key names the rows"
+    numbers = [run.tools.artifacts.read_table(ref)["sum"].to_numpy() for run, ref in ((first, left), (second, other))]
     assert not np.array_equal(*numbers)
 
 
@@ -185,12 +185,12 @@ def test_an_example_for_prompts_that_is_a_private_row_is_shown_to_their_owner_al
 
 def test_examples_for_prompts_are_enough_for_each_class_and_no_test_rows(tmp_path: Path) -> None:
     examples = [(f"our {WORDS[n]} and {WORDS[n + 4]}, says {name}", name) for name in SIX for n in range(4)]
-    given = save_rows(tmp_path / "given.jsonl", examples)
+    arguments = save_rows(tmp_path / "given.jsonl", examples)
     few = save_rows(tmp_path / "few.jsonl", examples[:4] + examples[5:7])
     with pytest.raises(ConfigError, match="has 2 examples, but each prompt shows 3 of every class"):
         opened(tmp_path, few_shot=few)
     with pytest.raises(ConfigError, match=r"few_shot: 24 examples are test rows too, the first is row 0"):
-        opened(tmp_path, few_shot=given, test=given)
+        opened(tmp_path, few_shot=arguments, test=arguments)
 
 
 def test_what_the_vocabulary_or_the_ledger_does_not_suffice_for_is_refused_before_anything_is_spent(

@@ -12,8 +12,8 @@ TERMS, DIMENSION = 12, 5
 
 
 def vectors(seed: int = 0) -> np.ndarray:
-    found = np.random.default_rng(seed).standard_normal((TERMS, DIMENSION))
-    return np.asarray(found / np.linalg.norm(found, axis=1, keepdims=True))
+    result = np.random.default_rng(seed).standard_normal((TERMS, DIMENSION))
+    return np.asarray(result / np.linalg.norm(result, axis=1, keepdims=True))
 
 
 def shape(**changes: object) -> Shape:
@@ -21,12 +21,12 @@ def shape(**changes: object) -> Shape:
     return Shape(**(usual | changes))
 
 
-def kernel(block: float, one: list[int], other: list[int], held: int) -> float:
+def kernel(block: float, left: list[int], other: list[int], held: int) -> float:
     """Return exp(-|x - y|^2) of sequences, missing phrases as zeros."""
     rows = np.sqrt(block) * vectors()
     padded = [
         np.concatenate([rows[sequence].ravel(), np.zeros((held - len(sequence)) * DIMENSION)])
-        for sequence in (one, other)
+        for sequence in (left, other)
     ]
     return float(np.exp(-((padded[0] - padded[1]) ** 2).sum()))
 
@@ -39,29 +39,29 @@ def estimated(member: DensityMember, document: list[int], prefix: list[int], ter
 @pytest.mark.parametrize("paired", [True, False], ids=["paired", "as printed"])
 def test_the_estimate_is_unbiased_and_its_error_follows_the_theory(paired: bool) -> None:
     frequencies, document, prefix, term = 50, [1, 2, 3, 4], [5], 7
-    wanted = shape(frequencies=frequencies, paired=paired)
+    expected = shape(frequencies=frequencies, paired=paired)
     exact = kernel(0.5, document[:2], [5, 7], 2)
     draws = 1500
-    found = [estimated(members_of(wanted, vectors(), seed)[0], document[:2], prefix, term) for seed in range(draws)]
+    result = [estimated(members_of(expected, vectors(), seed)[0], document[:2], prefix, term) for seed in range(draws)]
     squared = -np.log(exact)
     if paired:
         variance = (1 - exact**2) ** 2 / 2 / frequencies
     else:
         variance = (1 + np.exp(-4 * squared) / 2 - exact**2) / (2 * frequencies)
-    assert abs(np.mean(found) - exact) < 5 * np.sqrt(variance / draws)
-    assert np.std(found) == pytest.approx(np.sqrt(variance), rel=0.15)
+    assert abs(np.mean(result) - exact) < 5 * np.sqrt(variance / draws)
+    assert np.std(result) == pytest.approx(np.sqrt(variance), rel=0.15)
 
 
 def test_chances_after_a_padded_prefix_are_those_without_padding() -> None:
     """Theorem A.1 through the features: a density of longer sequences ranks phrases as one of the right length does."""
-    wanted = shape(frequencies=20_000)
-    members, documents = members_of(wanted, vectors(), 0), [[1, 2, 3, 4], [5, 6, 7, 8]]
+    expected = shape(frequencies=20_000)
+    members, documents = members_of(expected, vectors(), 0), [[1, 2, 3, 4], [5, 6, 7, 8]]
     chances = []
     for member in members:
         held = [document[: member.places] for document in documents]
         sums = features_at(member.of(np.array(held)), None).sum(axis=0, keepdims=True)
-        found = estimates(member, sums, np.array([[1]]), 1)[0].astype(np.float64)
-        chances.append(found / found.sum())
+        result = estimates(member, sums, np.array([[1]]), 1)[0].astype(np.float64)
+        chances.append(result / result.sum())
     assert np.abs(chances[0] - chances[1]).max() < 0.01
 
 
@@ -69,10 +69,10 @@ def test_chances_after_a_padded_prefix_are_those_without_padding() -> None:
     ("length", "members"), [(10, (2, 4, 8, 10)), (8, (2, 4, 8)), (5, (2, 4, 5)), (2, (2,)), (1, (1,))], ids=str
 )
 def test_the_logarithmic_ensemble_never_pads_more_than_half(length: int, members: tuple[int, ...]) -> None:
-    wanted = shape(length=length)
-    assert wanted.members == members
+    expected = shape(length=length)
+    assert expected.members == members
     for phrases in range(1, length + 1):
-        held = wanted.members[wanted.member_for(phrases)]
+        held = expected.members[expected.member_for(phrases)]
         assert phrases <= held <= max(2, 2 * (phrases - 1)) or held == length
 
 
@@ -87,10 +87,10 @@ def test_the_logarithmic_ensemble_never_pads_more_than_half(length: int, members
     ids=["independent", "iterative", "one phrase", "fixed"],
 )
 def test_the_bandwidth_is_that_of_appendix_a_2(changes: dict[str, object], blocks: list[float]) -> None:
-    wanted = shape(**({"block": None} | changes))
-    assert [wanted.block_of(phrases) for phrases in wanted.members] == blocks
+    expected = shape(**({"block": None} | changes))
+    assert [expected.block_of(phrases) for phrases in expected.members] == blocks
     fixed = [members_of(shape(**(changes | {"block": block})), vectors(), 0)[at] for at, block in enumerate(blocks)]
-    for member, alone in zip(members_of(wanted, vectors(), 0), fixed, strict=True):
+    for member, alone in zip(members_of(expected, vectors(), 0), fixed, strict=True):
         assert np.array_equal(member.angles, alone.angles)
 
 

@@ -28,9 +28,9 @@ Search = Callable[[dict[int, str], list[str]], Any]
 def search(tmp_path: Path) -> Search:
     """Search texts for copies of two private rows; the second one ends in a usual sentence."""
     rows = pd.DataFrame({"text": [SECRET_TEXT, f"hello {SENTENCE}"], "label": ["a", "b"], "row": [0, 1]})
-    place, private = zone(rows, tmp_path / "problems"), PrivateRef("rows", RowsRef("somewhere"))
-    tools = SimpleNamespace(zone=place, private=private, run_id="run-1")
-    return partial(search_copies, tools, identify(place, private, ("a", "b"), []).fingerprint)
+    location, private = zone(rows, tmp_path / "problems"), PrivateRef("rows", RowsRef("somewhere"))
+    tools = SimpleNamespace(zone=location, private=private, run_id="run-1")
+    return partial(search_copies, tools, identify(location, private, ("a", "b"), []).fingerprint)
 
 
 @pytest.mark.parametrize(
@@ -42,12 +42,14 @@ def search(tmp_path: Path) -> Search:
         (f"Hi. {SENTENCE}", False),
     ],
 )
-def test_eight_words_in_a_row_are_a_copy_whatever_case_and_punctuation(search: Search, text: str, passes: bool) -> None:
-    found = search({7: text}, [])
-    assert found.passed is passes
-    assert found.mark == "not private"
+def test_eight_words_in_a_row_are_a_copy_regardless_of_case_and_punctuation(
+    search: Search, text: str, passes: bool
+) -> None:
+    result = search({7: text}, [])
+    assert result.passed is passes
+    assert result.mark == "not private"
     if not passes:
-        assert {one["sample_id"] for one in json.loads(found.details.read_text())["problems"]} == {7}
+        assert {entry["sample_id"] for entry in json.loads(result.details.read_text())["problems"]} == {7}
 
 
 def test_equal_texts_are_searched_once_and_their_answer_is_read_back(search: Search, monkeypatch) -> None:
@@ -61,7 +63,7 @@ def test_equal_texts_are_searched_once_and_their_answer_is_read_back(search: Sea
     assert search({7: "other text"}, []).passed
 
 
-def test_what_stands_in_a_public_text_is_no_copy(search: Search) -> None:
+def test_what_is_in_a_public_text_is_no_copy(search: Search) -> None:
     assert search({0: f"Hi. {SENTENCE}"}, [SENTENCE]).passed
     assert search({0: f"Hello. {SENTENCE}"}, [SENTENCE]).passed, "a word before a standard sentence is no copy"
     assert not search({0: f"{SENTENCE} {SECRET_TEXT}"}, [SENTENCE]).passed

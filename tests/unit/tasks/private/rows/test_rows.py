@@ -105,9 +105,9 @@ def refused(error: Exception, folder: Path) -> WaspError:
     def broken(_: RowsRef) -> pd.DataFrame:
         raise error
 
-    place = Zone(broken, partial(record_hash, SECRET), partial(dataset_fingerprint, SECRET), folder)
+    location = Zone(broken, partial(record_hash, SECRET), partial(dataset_fingerprint, SECRET), folder)
     with pytest.raises(WaspError) as raised:
-        identify(place, PrivateRef("x", RowsRef("p")), LABELS, [])
+        identify(location, PrivateRef("x", RowsRef("p")), LABELS, [])
     return raised.value
 
 
@@ -186,9 +186,9 @@ def test_a_source_without_rows_has_an_identity_of_its_own(tmp_path: Path) -> Non
     names = []
     for name in ("x", "y"):
         for selection in ({}, {"rows": 5}, {"rows": 5, "of": 9}, {"rows": 5, "public": True}):
-            found = known(nothing, tmp_path, name=name, **selection)
-            assert opened(nothing, tmp_path, **selection).texts == found.records == ()
-            names.append(found.fingerprint)
+            result = known(nothing, tmp_path, name=name, **selection)
+            assert opened(nothing, tmp_path, **selection).texts == result.records == ()
+            names.append(result.fingerprint)
     assert len(set(names)) == 2, "two datasets that are empty today are not one"
 
 
@@ -204,11 +204,11 @@ def test_the_owner_is_shown_persons_that_differ_in_case_or_white_space_only(tmp_
 def test_persons_are_the_same_in_tables_that_store_numbers_differently(tmp_path: Path) -> None:
     marker = Marker(lambda kind, value: f"{kind} {value}", lambda _: ("here",))
     private = PrivateRef("x", RowsRef("p", person="person"))
-    found = [
+    result = [
         marks_of(marker, private, source(2).assign(person=persons), {}).persons
         for persons in (["7", "8"], ["7.0", "8.0"], [" 7", "8.00"])
     ]
-    assert found == [("person 7", "person 8")] * 3
+    assert result == [("person 7", "person 8")] * 3
 
 
 def whose(number: int) -> pd.DataFrame:
@@ -222,8 +222,8 @@ def unequal(number: int) -> pd.DataFrame:
 
 
 def drawn(frame: pd.DataFrame, folder: Path, rows: int, seed: int = 0) -> list[tuple[str, str]]:
-    found = opened(frame, folder, rows=rows, seed=seed, public=True)
-    return sorted(zip(found.labels, found.texts, strict=True))
+    result = opened(frame, folder, rows=rows, seed=seed, public=True)
+    return sorted(zip(result.labels, result.texts, strict=True))
 
 
 @pytest.mark.parametrize(("rows", "of_b"), [(100, 30), (10, 3), (7, 2), (1, 0), (199, 60), (200, 60)])

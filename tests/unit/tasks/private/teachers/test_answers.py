@@ -1,4 +1,4 @@
-"""Teachers and the tutor as a run makes them: real rows, real book; what one row changes, what is told, refused."""
+"""Teachers and the tutor as a run makes them: real rows, real ledger; what one row changes, what is reported, refused."""
 
 import random
 import traceback
@@ -42,8 +42,8 @@ def taught(run: KdRun) -> tuple[teaching.TeacherSpec, list[Written]]:
 
 def answers_of(run: KdRun, spec: teaching.TeacherSpec, written: list[Written]) -> list[np.ndarray[Any, Any]]:
     places = [teaching._answers_path(run.tools, spec, number, written) for number in range(spec.teachers)]
-    found = [run.tools.artifacts.read_private_arrays(place) for place in places]
-    return [one["answers"] for one in found if one is not None]
+    result = [run.tools.artifacts.read_private_arrays(position) for position in places]
+    return [item["answers"] for item in result if item is not None]
 
 
 def student_of(run: KdRun, spec: teaching.TeacherSpec, written: list[Written]) -> Any:
@@ -69,18 +69,18 @@ def test_one_more_row_changes_one_shard_and_no_other(rows: list[str], more: str,
     random.Random(len(rows)).shuffle(with_it)
     changed = []
     for number in range(teachers):
-        before = [rows[place] for place in shard(rows, job(number, teachers), SECRET)]
-        after = [with_it[place] for place in shard(with_it, job(number, teachers), SECRET)]
+        before = [rows[position] for position in shard(rows, job(number, teachers), SECRET)]
+        after = [with_it[position] for position in shard(with_it, job(number, teachers), SECRET)]
         changed += [number] * (before != after)
     assert set(changed) <= {shard_of(more, teachers, 0, SECRET)}
 
 
 def test_shards_are_disjoint_hold_each_text_once_and_are_equal_up_to_chance() -> None:
     rows = [f"text number {number}" for number in range(3000)]
-    shards = [{rows[place] for place in shard(rows + rows, job(number), SECRET)} for number in range(5)]
+    shards = [{rows[position] for position in shard(rows + rows, job(number), SECRET)} for number in range(5)]
     assert sum(map(len, shards)) == 3000
     assert set.union(*shards) == set(rows)
-    assert all(abs(len(one) - 600) < 6 * np.sqrt(3000 * 0.2 * 0.8) for one in shards)
+    assert all(abs(len(item) - 600) < 6 * np.sqrt(3000 * 0.2 * 0.8) for item in shards)
     assert shard_of("A text", 5, 0, SECRET) == shard_of(" a  TEXT ", 5, 0, SECRET), "equal but for case and space"
 
 
@@ -108,9 +108,9 @@ def test_answers_and_counts_are_charged_once_and_read_back_ever_after(tmp_path: 
     assert [entry.slot for entry in entries] == ["labels", "answers"]
     assert [entry.event for entry in entries] == [release.noise.event for release in guarantee.releases]
     assert guarantee.epsilon_exact == pytest.approx(4.0, abs=1e-4)
-    found = releases(run)
-    assert found["labels"].sums.shape == (1, 6)
-    assert found["answers"].sums.shape == (20, 2)
+    result = releases(run)
+    assert result["labels"].sums.shape == (1, 6)
+    assert result["answers"].sums.shape == (20, 2)
     assert sum(teaching.read_shares(run.tools, counted)) == pytest.approx(1.0)
     (run.tools.home / answered.path).unlink()
     again, why = teaching.ask_teachers(run.tools, spec, written)
@@ -126,7 +126,7 @@ def test_a_teacher_without_rows_says_one_half_and_nobody_hears_of_it(tmp_path: P
     spec, written = taught(run)
     answers = answers_of(run, spec, written)
     assert len(answers) == 12
-    assert sum(bool((one == 0.5).all()) for one in answers) >= 9
+    assert sum(bool((item == 0.5).all()) for item in answers) >= 9
     teaching.ask_teachers(run.tools, spec, written)
     assert releases(run)["answers"].sums.shape == (20, 2)
 
@@ -138,17 +138,17 @@ def test_teachers_and_their_student_can_be_transformers(tmp_path: Path) -> None:
     spec, written = taught(run)
     answers = answers_of(run, spec, written)
     assert len(answers) == 2
-    assert all(((one > 0) & (one < 1)).all() for one in answers)
+    assert all(((item > 0) & (item < 1)).all() for item in answers)
     chosen_texts = SelectSpec(0, 24, run.prepared.card.label_names, (), True, 0)
-    kept, _ = discriminator.select_texts(run.tools, chosen_texts, written, student_of(run, spec, written))
-    assert sum(one.samples.rows for one in kept) == 24
+    stored, _ = discriminator.select_texts(run.tools, chosen_texts, written, student_of(run, spec, written))
+    assert sum(item.samples.rows for item in stored) == 24
 
 
 def test_lost_answers_stop_the_release_before_it_is_paid(tmp_path: Path) -> None:
     run = opened(tmp_path)
     spec, written = taught(run)
-    place = teaching._answers_path(run.tools, spec, 2, written)
-    (run.tools.home / place).unlink()
+    position = teaching._answers_path(run.tools, spec, 2, written)
+    (run.tools.home / position).unlink()
     with pytest.raises(ArtifactError, match="nothing was spent"):
         teaching.ask_teachers(run.tools, spec, written)
     assert not releases(run)
@@ -157,7 +157,7 @@ def test_lost_answers_stop_the_release_before_it_is_paid(tmp_path: Path) -> None
     assert list(releases(run)) == ["answers"]
 
 
-def test_teachers_never_learn_from_what_they_are_asked_about() -> None:
+def test_teachers_never_learn_from_what_they_are_queried_about() -> None:
     answers = calibrate_sums(TeacherPrivacy("answers", 1.0, 1e-5, 20))
     spec = teaching.TeacherSpec(Payer("", ""), answers, StudentSpec("linear"), 4, 12)
     shown = [teaching.shown_to(48, number, spec) for number in range(4)]
@@ -231,20 +231,20 @@ def test_the_texts_taken_for_private_are_kept_of_each_class_its_part(best: bool)
     labels = ["a"] * 6 + ["b"] * 6
     scores = np.array([0.9, 0.8, 0.7, 0.2, 0.3, 0.6, 0.1, 0.2, 0.3, 0.4, 0.45, 0.05])
     spec = SelectSpec(0, 5, ("a", "b"), (0.6, 0.4), best, 3)
-    kept = discriminator.choose_mask(labels, scores, spec)
-    assert [int(kept[:6].sum()), int(kept[6:].sum())] == [3, 2]
-    assert set(np.flatnonzero(kept[6:]) + 6) == {9, 10}, "none of b is taken for private: the likeliest follow"
-    assert (scores[:6][kept[:6]] >= 0.5).all()
+    stored = discriminator.choose_mask(labels, scores, spec)
+    assert [int(stored[:6].sum()), int(stored[6:].sum())] == [3, 2]
+    assert set(np.flatnonzero(stored[6:]) + 6) == {9, 10}, "none of b is taken for private: the likeliest follow"
+    assert (scores[:6][stored[:6]] >= 0.5).all()
     if best:
-        assert set(np.flatnonzero(kept[:6])) == {0, 1, 2}
+        assert set(np.flatnonzero(stored[:6])) == {0, 1, 2}
     again = {tuple(discriminator.choose_mask(labels, scores, replace(spec, seed=seed))) for seed in range(20)}
     assert (len(again) == 1) == best
 
 
 def test_nobody_without_the_secret_knows_the_shard_of_a_row() -> None:
     texts = [f"row {number}" for number in range(200)]
-    one, other = ([shard_of(text, 8, 0, secret) for text in texts] for secret in (b"a" * 32, b"b" * 32))
-    same = sum(first == second for first, second in zip(one, other, strict=True))
+    left, other = ([shard_of(text, 8, 0, secret) for text in texts] for secret in (b"a" * 32, b"b" * 32))
+    same = sum(first == second for first, second in zip(left, other, strict=True))
     assert same < 60, "an eighth by chance"
 
 

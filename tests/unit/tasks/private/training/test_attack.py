@@ -56,9 +56,9 @@ def more_often(recipe: Recipe) -> Recipe:
 def test_our_training_passes_and_part_of_the_claim_is_proven(
     noise: TrainingNoise, trained: Trained, clipping: Clipping
 ) -> None:
-    found = findings(noise, trained, clipping)
-    assert all(one.passed for one in found), found
-    assert found[0].bound > 0.3
+    result = findings(noise, trained, clipping)
+    assert all(entry.passed for entry in result), result
+    assert result[0].bound > 0.3
 
 
 @pytest.mark.parametrize("trained", get_args(Trained))
@@ -73,14 +73,14 @@ def test_a_sabotaged_training_is_caught(
 
     for module in (tuned_writer, tuned_classifier):
         monkeypatch.setattr(module, "train_privately", train)
-    assert not all(one.passed for one in findings(noise, trained))
+    assert not all(entry.passed for entry in findings(noise, trained))
 
 
 def test_noise_that_is_the_same_in_every_step_is_caught(noise: TrainingNoise, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept: dict[int, Any] = {}
+    stored: dict[int, Any] = {}
 
     def repeated(count: int, sigma: float) -> Any:
-        return kept.setdefault(count, np.random.default_rng(1).normal(0, sigma, count))
+        return stored.setdefault(count, np.random.default_rng(1).normal(0, sigma, count))
 
     monkeypatch.setattr(dp_train, "gaussian", repeated)
     assert not findings(noise)[2].passed

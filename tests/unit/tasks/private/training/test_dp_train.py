@@ -54,11 +54,11 @@ def norm(gradient: list) -> float:
 @pytest.mark.parametrize("kind", ["gpt2", "gpt2 lora", "llama", "bert", "roberta", "distilbert", "head of vectors"])
 def test_norms_of_single_rows_are_those_of_plain_back_propagation(kind, clipping):
     made, data = (vector_head(4, 3, 1), vectors()) if kind == "head of vectors" else (model(kind), rows(kind))
-    found = gradient_norms(made, data, clipping)
+    result = gradient_norms(made, data, clipping)
     made.train()
-    wanted = [norm(alone(made, data, row)) for row in range(len(data.ids))]
-    assert found == pytest.approx(wanted, rel=1e-4)
-    assert len({round(one, 5) for one in wanted}) == len(wanted)
+    expected = [norm(alone(made, data, row)) for row in range(len(data.ids))]
+    assert result == pytest.approx(expected, rel=1e-4)
+    assert len({round(item, 5) for item in expected}) == len(expected)
 
 
 @pytest.mark.parametrize("clipping", ["hooks", "ghost"])
@@ -71,10 +71,10 @@ def test_a_step_moves_by_the_sum_of_gradients_that_were_cut_one_by_one(clipping,
         gradient = alone(made, data, row)
         factor = min(1.0, 0.5 / (norm(gradient) + 1e-6))
         cut = [part * factor for part in gradient]
-        total = cut if total is None else [one + other for one, other in zip(total, cut, strict=True)]
-    found = step_once(made, data, recipe(clipping=clipping, rows_at_once=at_once))
-    for mine, wanted in zip(found, total, strict=True):
-        assert torch.allclose(mine, wanted / 5, atol=1e-6)
+        total = cut if total is None else [left + other for left, other in zip(total, cut, strict=True)]
+    result = step_once(made, data, recipe(clipping=clipping, rows_at_once=at_once))
+    for mine, expected in zip(result, total, strict=True):
+        assert torch.allclose(mine, expected / 5, atol=1e-6)
 
 
 def step_once(made, data: EncodedRows, how: Recipe) -> list:
@@ -105,10 +105,10 @@ def test_a_row_without_a_finite_gradient_adds_nothing(clipping, at_once):
     plan, odd = Training(1, 6, 6, clip=0.5), vectors(np.nan, np.inf, -np.inf)
     without = EncodedRows(odd.ids[3:], odd.mask[3:], odd.targets[3:])
     changed = {"clipping": clipping, "rows_at_once": at_once}
-    found = released(vector_head(4, 3, 0), odd, plan, **changed)
-    for mine, wanted in zip(found, released(vector_head(4, 3, 0), without, plan, **changed), strict=True):
+    result = released(vector_head(4, 3, 0), odd, plan, **changed)
+    for mine, expected in zip(result, released(vector_head(4, 3, 0), without, plan, **changed), strict=True):
         assert torch.isfinite(mine).all()
-        assert torch.allclose(mine, wanted, atol=1e-7)
+        assert torch.allclose(mine, expected, atol=1e-7)
 
 
 def summed(values: np.ndarray) -> torch.Tensor:
@@ -142,7 +142,7 @@ def test_a_row_moves_the_sum_by_no_more_than_the_clipping_norm_in_float32(clippi
         data = EncodedRows(values, np.ones((6, 1), dtype=np.int64), np.arange(6) % 3)
         less = EncodedRows(data.ids[:5], data.mask[:5], data.targets[:5])
         pair = [released(vector_head(4, 3, 0), part, plan, clipping=clipping) for part in (data, less)]
-        moved = [(one.double() - other.double()) * 6 for one, other in zip(*pair, strict=True)]
+        moved = [(left.double() - other.double()) * 6 for left, other in zip(*pair, strict=True)]
         assert norm(moved) <= 1.0
 
 
@@ -201,8 +201,8 @@ class Odd(torch.nn.Module):
 @pytest.mark.parametrize("clipping", ["hooks", "ghost"])
 def test_a_weight_that_the_loss_does_not_use_adds_nothing(clipping):
     plan = Training(1, 6, 6, clip=1.0)
-    found = released(Odd(hidden=False), vectors(), plan, clipping=clipping)
-    assert [float(part.norm()) > 0 for part in found] == [True, True, False]
+    result = released(Odd(hidden=False), vectors(), plan, clipping=clipping)
+    assert [float(part.norm()) > 0 for part in result] == [True, True, False]
 
 
 @pytest.mark.parametrize("clipping", ["hooks", "ghost"])
@@ -249,9 +249,9 @@ def test_a_training_that_goes_on_has_the_weights_and_the_count_it_had(tmp_path):
     halves, count = model("gpt2"), taken(tmp_path / "halves")
     train_privately(halves, data, recipe(3, checkpoint_every=1), count)
     again = model("gpt2")
-    found = StepsTaken.find(count.store, count.folder, "t")
-    assert found.begun == 3
-    assert train_privately(again, data, recipe(6), found) == 6
+    result = StepsTaken.find(count.store, count.folder, "t")
+    assert result.begun == 3
+    assert train_privately(again, data, recipe(6), result) == 6
     assert np.allclose(weights(again), weights(whole), atol=1e-6)
 
 
@@ -261,9 +261,9 @@ def test_steps_that_were_lost_stay_counted_and_are_not_made_up_for(tmp_path):
     train_privately(made, data, recipe(2, checkpoint_every=2), count)
     for _ in range(3):
         count.begin()  # three more began, and the process died
-    found = StepsTaken.find(count.store, count.folder, "t")
-    assert found.begun == 5
-    assert train_privately(model("gpt2"), data, recipe(8), found) == 5
+    result = StepsTaken.find(count.store, count.folder, "t")
+    assert result.begun == 5
+    assert train_privately(model("gpt2"), data, recipe(8), result) == 5
     assert StepsTaken.find(count.store, count.folder, "t").begun == 8
 
 
@@ -329,8 +329,8 @@ def test_kill_9_at_any_step_keeps_the_count(tmp_path):
                 break
         child.wait()
         child.stdout.close()
-        kept = StepsTaken.find(Artifacts(tmp_path), "private/trainings/a", "t")
-        assert kept.begun >= begun
+        stored = StepsTaken.find(Artifacts(tmp_path), "private/trainings/a", "t")
+        assert stored.begun >= begun
     lost_at_most = 2 * 5
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment)
     done = int(ended.stdout.split()[-1])
@@ -349,9 +349,9 @@ def test_the_mean_divides_by_the_declared_batch_and_not_by_the_rows_that_came(cl
     how = recipe(clipping=clipping)
     assert how.training.sample_rate == 1
     assert how.training.batch_rows not in (2, 3)
-    found = step_once(made, few, replace(how, training=replace(how.training, clip=1e6)))
-    for mine, wanted in zip(found, sums, strict=True):
-        assert torch.allclose(mine, wanted / how.training.batch_rows, atol=1e-5)
+    result = step_once(made, few, replace(how, training=replace(how.training, clip=1e6)))
+    for mine, expected in zip(result, sums, strict=True):
+        assert torch.allclose(mine, expected / how.training.batch_rows, atol=1e-5)
 
 
 def test_a_step_is_counted_on_disk_before_a_row_is_looked_at(tmp_path):

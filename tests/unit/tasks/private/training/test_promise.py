@@ -1,4 +1,4 @@
-"""What steps of DP-SGD cost: golden vectors, two accountants, and noise that is never too little."""
+"""Cost of steps of DP-SGD: golden vectors, two accountants, and noise that is never too little."""
 
 import math
 
@@ -25,7 +25,7 @@ def test_both_accountants_give_the_golden_epsilon(row):
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
-def test_calibrated_noise_costs_what_was_asked_by_both_accountants_and_hardly_less(epsilon):
+def test_calibrated_noise_costs_what_was_requested_by_both_accountants_and_hardly_less(epsilon):
     training = Training(steps=40, batch_rows=30, declared_rows=120)
     noise = calibrate_training(training, epsilon, DELTA)
     both = accounted(0.25, 40, noise.noise_multiplier, DELTA)
@@ -70,23 +70,23 @@ def test_numbers_that_promise_nothing_are_refused_by_name(training, delta, word)
         calibrate_training(training, 4.0, delta)
 
 
-# --- beside other releases
+# --- with other releases
 def test_the_gate_adds_epsilons_of_trainings_and_takes_their_deltas_out_of_the_total():
-    one = dp_sgd_event(1.0, 0.01, 300, 1.08, DELTA)
+    entry = dp_sgd_event(1.0, 0.01, 300, 1.08, DELTA)
     votes = gaussian_event(5.0, 4)
-    assert filter_epsilon([one], DELTA) == pytest.approx(1.08)
-    assert filter_epsilon([one, one], 2 * DELTA) == pytest.approx(2.16)
-    assert filter_epsilon([one, votes], 3 * DELTA) == pytest.approx(1.08 + filter_epsilon([votes], 2 * DELTA))
-    assert filter_epsilon([one, one], DELTA) == math.inf
-    assert filter_epsilon([one, votes], DELTA) == math.inf
-    assert filter_epsilon([one, non_private_event()], 2 * DELTA) == math.inf
+    assert filter_epsilon([entry], DELTA) == pytest.approx(1.08)
+    assert filter_epsilon([entry, entry], 2 * DELTA) == pytest.approx(2.16)
+    assert filter_epsilon([entry, votes], 3 * DELTA) == pytest.approx(1.08 + filter_epsilon([votes], 2 * DELTA))
+    assert filter_epsilon([entry, entry], DELTA) == math.inf
+    assert filter_epsilon([entry, votes], DELTA) == math.inf
+    assert filter_epsilon([entry, non_private_event()], 2 * DELTA) == math.inf
 
 
 def test_a_count_of_trainings_costs_as_much_as_so_many_trainings():
-    one = dp_sgd_event(1.0, 0.01, 100, 0.7, DELTA)
+    entry = dp_sgd_event(1.0, 0.01, 100, 0.7, DELTA)
     for cost in (filter_epsilon, epsilon_of):
-        alone, both = (cost(events, 3 * DELTA) for events in ([one], [one, one]))
-        assert cost([one | {"count": 2}], 3 * DELTA) == pytest.approx(both, rel=1e-9)
+        alone, both = (cost(events, 3 * DELTA) for events in ([entry], [entry, entry]))
+        assert cost([entry | {"count": 2}], 3 * DELTA) == pytest.approx(both, rel=1e-9)
         assert both > 1.1 * alone
 
 
@@ -122,7 +122,7 @@ def test_a_book_without_cap_shows_the_sum_of_epsilons_at_the_sum_of_deltas(book)
     assert book.verify("notes", second=second_opinion) == []
 
 
-def test_a_cap_whose_delta_is_used_up_refuses_in_words_of_delta(book):
+def test_a_cap_whose_delta_is_used_up_is_refused_in_terms_of_delta(book):
     noise = calibrate_training(Training(20, 20, 100), 2.0, DELTA)
     book.set_cap("notes", 10.0, DELTA, "the owner", "agreed")
     pay(book, "run-1", noise, "key-1")

@@ -30,8 +30,8 @@ def right(model: Any, encoded: EncodedRows) -> float:
     import torch
 
     with torch.no_grad():
-        found = model(torch.from_numpy(encoded.ids)).logits.argmax(dim=1).numpy()
-    return float((found == encoded.targets).mean())
+        result = model(torch.from_numpy(encoded.ids)).logits.argmax(dim=1).numpy()
+    return float((result == encoded.targets).mean())
 
 
 def learned(noise: float, clipping: Any, folder: Path) -> float:
@@ -59,9 +59,9 @@ def test_a_transformer_learns_by_ghost_clipping_and_is_read_back_as_a_student(tm
     run = opened(tmp_path / "run", method={"select": "dp_sgd", "training": steps}, discriminator=chosen)
     written = written_by(run)
     trained, _ = classify(run.tools, run.classify_spec(), written)
-    told = load_student(run.tools.artifacts.read_folder(trained.model))(["a parcel", "the light"], None)
-    assert told.classes == ("generated", "private")
-    assert told.probabilities.shape == (2, 2)
+    message = load_student(run.tools.artifacts.read_folder(trained.model))(["a parcel", "the light"], None)
+    assert message.classes == ("generated", "private")
+    assert message.probabilities.shape == (2, 2)
     again, why = classify(run.tools, run.classify_spec(), written)
     assert again.model.reused
     assert "reused" in why

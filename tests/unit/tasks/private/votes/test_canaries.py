@@ -25,19 +25,19 @@ CANARIES, GUESSES, VOTES, RELEASES, DELTA = 600, 250, 8, 4, 1e-5
 
 @pytest.fixture(scope="module")
 def rows() -> list[tuple[str, str]]:
-    found = pd.read_parquet(DATA / "private.parquet")
-    return list(zip(found["text"], found["label"], strict=True))
+    actual = pd.read_parquet(DATA / "private.parquet")
+    return list(zip(actual["text"], actual["label"], strict=True))
 
 
 def evidence_of(epsilon: float, canaries: Sequence[Canary], rows: list[tuple[str, str]], leaked: bool) -> Evidence:
-    """A run without its language models: test texts stand for election, canaries and rows vote."""
+    """A run without its language models: test texts are the candidates, canaries and rows vote."""
     texts = pd.read_parquet(DATA / "test.parquet")[["text", "label"]]
     if leaked:
-        extra = pd.DataFrame([(f"Hello, {one.text} Bye", one.label) for one in canaries if one.included])
+        extra = pd.DataFrame([(f"Hello, {entry.text} Bye", entry.label) for entry in canaries if entry.included])
         texts = pd.concat([texts, extra.set_axis(["text", "label"], axis=1)], ignore_index=True)
     texts["sample_id"] = np.arange(len(texts))
     noise = calibrate(VotePrivacy(epsilon, DELTA, RELEASES, VOTES))
-    voters = [*rows, *((one.text, one.label) for one in canaries if one.included)]
+    voters = [*rows, *((entry.text, entry.label) for entry in canaries if entry.included)]
     ballot = Ballot(EMBEDDER.embed_alone([text for text, _ in voters]), [label for _, label in voters], VOTES)
     vectors, releases = EMBEDDER.embed(texts["text"].tolist()), []
     for part in range(1, RELEASES + 1):
@@ -50,13 +50,13 @@ def evidence_of(epsilon: float, canaries: Sequence[Canary], rows: list[tuple[str
 
 def attacked(epsilon: float, rows: list[tuple[str, str]], leaked: bool = False) -> dict[str, Guesses]:
     evidence = evidence_of(epsilon, make_canaries(rows, CANARIES), rows, leaked)
-    return {one.what: one for one in attack_run(evidence, GUESSES, 1 - 0.05 / 2)}
+    return {entry.what: entry for entry in attack_run(evidence, GUESSES, 1 - 0.05 / 2)}
 
 
 def test_the_chance_of_so_many_right_guesses_is_that_of_the_golden_vectors() -> None:
     for row in VECTORS["audit"]["one_run_p_value"]["rows"]:
-        found = one_run_chance(row["m"], row["guesses"], row["correct"], row["eps"], row["delta"])
-        assert found == pytest.approx(row["p_value"], abs=1e-8)
+        actual = one_run_chance(row["m"], row["guesses"], row["correct"], row["eps"], row["delta"])
+        assert actual == pytest.approx(row["p_value"], abs=1e-8)
 
 
 def test_without_delta_the_bound_is_where_the_binomial_tail_meets_the_doubt() -> None:
@@ -79,9 +79,9 @@ def test_the_bound_of_a_mechanism_that_is_as_weak_as_it_says_stays_below() -> No
 
 
 @pytest.mark.statistical
-def test_a_sound_run_passes_and_its_texts_tell_nothing(rows: list[tuple[str, str]]) -> None:
+def test_a_sound_run_passes_and_its_texts_reveal_nothing(rows: list[tuple[str, str]]) -> None:
     results = attacked(4.0, rows)
-    assert all(one.bound <= 4.0 for one in results.values())
+    assert all(entry.bound <= 4.0 for entry in results.values())
     assert 0.55 < results["noisy votes"].auc < 0.85, "the votes do tell something: epsilon is 4, not 0"
     likelihood = results["likelihood of the texts"]
     assert abs(likelihood.auc - 0.5) < 5 * 0.0236, "standard error of the AUC of 300 against 300"

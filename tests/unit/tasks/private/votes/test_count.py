@@ -68,18 +68,18 @@ def test_replacing_a_row_by_its_opposite_reaches_that_bound():
 # --- a row's votes depend on the row and the candidates alone
 def by_hand(voters: Ballot, standing: Candidates) -> Any:
     """Return the votes of each candidate, near and far: every row halves its weight from place to place."""
-    given, places = np.zeros((len(standing.ids), voters.sides), dtype=np.int64), standing.ids.tolist()
+    arguments, places = np.zeros((len(standing.ids), voters.sides), dtype=np.int64), standing.ids.tolist()
     for side, lists in enumerate(brute_force(voters, standing)[: voters.sides]):
         for names in lists:
-            for place, name in enumerate(names):
+            for position, name in enumerate(names):
                 if name >= 0:
-                    given[places.index(name), side] += noise_for(voters.votes, sides=voters.sides).scale >> place
-    return given
+                    arguments[places.index(name), side] += noise_for(voters.votes, sides=voters.sides).scale >> position
+    return arguments
 
 
 @FEW
 @given(elections(), st.sampled_from([1, 2]), st.randoms())
-def test_votes_are_those_of_plain_python_in_whatever_order_rows_and_candidates_come(
+def test_votes_are_those_of_plain_python_in_any_order_of_rows_and_candidates(
     election: tuple[Ballot, Candidates], sides: int, random: Any
 ):
     voters, standing = replace(election[0], sides=sides), election[1]
@@ -277,7 +277,7 @@ def test_a_person_with_too_many_rows_keeps_the_same_ones_whoever_else_is_there()
     other = counts(ballot(vectors[6:], 8, persons=["q"] * 2, key=b"k"), standing, **privacy)
     both = counts(ballot(vectors[::-1], 8, persons=["q"] * 2 + ["p"] * 6, key=b"k"), standing, **privacy)
     assert (both == mine + other).all()
-    assert mine.sum() == 2 * 2 * sum(128 >> place for place in range(8))
+    assert mine.sum() == 2 * 2 * sum(128 >> position for position in range(8))
     keyed = [ballot(vectors[:6], 8, persons=["p"] * 6, key=bytes([key])) for key in range(20)]
     assert len({counts(each, standing, **privacy).tobytes() for each in keyed}) > 1
 

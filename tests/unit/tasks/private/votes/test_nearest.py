@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from connectors.interfaces.errors import ConfigError
 from tasks.private.votes import nearest as search
-from tasks.private.votes.ballot import LONGEST, Ballot, Candidates, squared_lengths, usable
+from tasks.private.votes.ballot import MAX_NORM, Ballot, Candidates, squared_lengths, usable
 from tasks.private.votes.nearest import margins, rank
 from tests.support.data.elections import candidates
 from tests.support.data.nearest_lists import NAMES, brute_force, election, same
@@ -98,7 +98,7 @@ def test_a_row_that_is_no_vector_votes_for_nobody_and_moves_nobody(value: float)
 @given(
     dimension=st.sampled_from([1, 2, 5, 384]),
     value=st.sampled_from([0.0, 1.0, 1e-30, np.nan, np.inf, -np.inf, 3e38])
-    | st.floats(0.3, 3).map(lambda x: x * LONGEST),
+    | st.floats(0.3, 3).map(lambda x: x * MAX_NORM),
     equal=st.booleans(),
 )
 def test_a_vector_is_usable_if_its_largest_component_says_so(dimension: int, value: float, equal: bool):
@@ -106,7 +106,7 @@ def test_a_vector_is_usable_if_its_largest_component_says_so(dimension: int, val
     scaled = np.float32(value / np.sqrt(dimension) if np.isfinite(value) else value)
     vectors[1, slice(None) if equal else dimension // 2] = scaled
     widest = np.abs(vectors).max(axis=1) * np.sqrt(dimension)
-    assert usable(vectors).tolist() == (widest <= LONGEST).tolist()
+    assert usable(vectors).tolist() == (widest <= MAX_NORM).tolist()
 
 
 @settings(deadline=None, max_examples=60)
@@ -151,8 +151,8 @@ def test_a_row_has_the_same_list_bit_for_bit_whoever_else_votes():
     everybody = rank(ballot, standing)
     for row in (0, 17, 39):
         alone = rank(replace(ballot, vectors=ballot.vectors[[row]], labels=[ballot.labels[row]]), standing)
-        left = [place for place in range(40) if place != row]
-        others = replace(ballot, vectors=ballot.vectors[left], labels=[ballot.labels[place] for place in left])
+        left = [position for position in range(40) if position != row]
+        others = replace(ballot, vectors=ballot.vectors[left], labels=[ballot.labels[position] for position in left])
         rest = rank(others, standing)
         for name in NAMES:
             assert getattr(alone, name).tobytes() == getattr(everybody, name)[row].tobytes()

@@ -41,7 +41,7 @@ def opened(home: Path, path: Path, private: list[Row]) -> Prepared:
 def clean(run: Prepared, iteration: int, standing: Candidates) -> np.ndarray:
     """Return the votes of a run without noise, drawn without a charge."""
     ledger: Any = SimpleNamespace(release_once=lambda request, draw, prepare: draw())
-    names, called = ("zone", "private", "artifacts", "embedder", "run_id"), run.tools.called
+    names, called = ("zone", "private", "artifacts", "embedder", "run_id"), run.tools.run_name
     tools: Any = SimpleNamespace(ledger=ledger, **{name: getattr(run.tools, name) for name in names})
     payer, key = Payer(called.dataset, called.fingerprint), StepKey("vote", 1, {}, {})
     drawn: Any = release_votes(tools, payer, f"vote-{iteration}", key, run.guarantee.noise, standing)
@@ -122,11 +122,11 @@ def test_a_private_text_is_embedded_once_while_it_is_there_and_its_vector_leaves
     monkeypatch.setattr(HashingEmbedder, "embed_alone", counted)
 
     def vectors(texts: tuple[str, ...]) -> np.ndarray:
-        found = private_vectors(
+        result = private_vectors(
             opened(home, tmp_path / "rows.jsonl", [("x", "login_problem")]).tools, OpenedRows(texts, texts)
         )
-        assert np.array_equal(found, embed_alone(HashingEmbedder(32), texts))
-        return found
+        assert np.array_equal(result, embed_alone(HashingEmbedder(32), texts))
+        return result
 
     def kept() -> int:
         (file,) = (home / "private/embeddings").glob("*.npz")
@@ -209,7 +209,7 @@ def test_three_datasets_of_one_ledger_are_embedded_at_the_same_time(
     monkeypatch.setattr(HashingEmbedder, "embed_alone", slow)
 
     def release(run: Prepared) -> bool:
-        name = run.tools.called
+        name = run.tools.run_name
         run.tools.ledger.reserve(name.dataset, run.plan, "me")
         payer, key = Payer(name.dataset, name.fingerprint), StepKey("vote", 1, {"run": name.run_id}, {})
         return release_votes(run.tools, payer, "vote-0", key, run.guarantee.noise, standing(run, 10)).reused

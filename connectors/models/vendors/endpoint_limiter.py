@@ -1,4 +1,4 @@
-"""Gate of an endpoint: limits its calls in flight, and delays their starts.
+"""Limiter of an endpoint: limits its calls in flight, and delays their starts.
 
 The calls in flight start at 8 and grow fivefold per round trip until the first refusal. A refusal halves them, once for
 all calls that were in flight (multiplicative decrease, Chiu and Jain 1989); then each round trip adds one, and a fifth
@@ -22,26 +22,26 @@ FIRST_LIMIT, FIRST_GROWTH = 8.0, 4.0
 SPREAD = 0.5
 """Part of a round trip over which its calls start while the limit is sought, so that few start before a refusal."""
 
-FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0
+FIRST_WAIT, MAX_WAIT = 0.5, 30.0
 """Bounds of the delay after failures, in seconds; it doubles with each."""
 
-PROBE_AFTER, MOST_ROUNDS = 3, 9
+PROBE_AFTER, MAX_ROUNDS = 3, 9
 """Consecutive failing rounds after which one call at a time probes the endpoint, and after which it is given up. A
 round: the failures of calls that were in flight together."""
 
-LONGEST_DEMAND = 300.0
+MAX_DEMAND = 300.0
 """Longest delay that a server may demand, in seconds; one that demands more is given up."""
 
-DOUBT_SECONDS, MOST_DOUBTS = 10.0, 3
+DOUBT_SECONDS, MAX_DOUBTS = 10.0, 3
 """Pause after a refusal of key or model by an endpoint that accepted them before, and the number that is final."""
 
 
 def backoff(failures: int) -> float:
     """Return the delay after this many failures: uniform from 0 to a doubling bound."""
-    return random.uniform(0.0, min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** min(failures - 1, 30)))
+    return random.uniform(0.0, min(MAX_WAIT, FIRST_WAIT * 2.0 ** min(failures - 1, 30)))
 
 
-class Gate:
+class EndpointLimiter:
     """The state of an endpoint. Thread-safe. `lost`: why it is excluded, if it is."""
 
     def __init__(self, address: Address, cap: int) -> None:
@@ -119,7 +119,7 @@ class Gate:
             if error.retry_after is not None:
                 # All calls get the same time; jitter prevents that they return simultaneously.
                 self._opens = max(self._opens, now + error.retry_after * random.uniform(1.0, 1.05))
-                if error.retry_after > LONGEST_DEMAND:
+                if error.retry_after > MAX_DEMAND:
                     self.lost = error
             if error.kind == "empty" or began < self._last_failure:
                 return
@@ -127,10 +127,10 @@ class Gate:
             if error.kind != "failed":
                 self._refused_at, self._has_refused = self._limit, True
                 self._limit = max(1.0, self._limit / 2)
-            if self._rounds >= MOST_ROUNDS:
+            if self._rounds >= MAX_ROUNDS:
                 self.lost = error
             elif error.retry_after is None and (self._rounds > 1 or error.kind == "refused"):
-                pause = min(LONGEST_WAIT, FIRST_WAIT * 2.0**self._rounds)
+                pause = min(MAX_WAIT, FIRST_WAIT * 2.0**self._rounds)
                 self._opens = max(self._opens, now + random.uniform(0.5, 1.0) * pause)
 
     def count(self, finding: str) -> None:
@@ -147,7 +147,7 @@ class Gate:
         """
         with self._lock:
             self._doubts += 1
-            if self._doubts >= MOST_DOUBTS > repeats:
+            if self._doubts >= MAX_DOUBTS > repeats:
                 self.lost = error
             self._opens = max(self._opens, time.monotonic() + DOUBT_SECONDS)
         return 1.1 * DOUBT_SECONDS
