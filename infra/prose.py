@@ -1,8 +1,12 @@
-"""Check the English of docstrings, comments and variable names of the product.
+"""Check the English of docstrings, comments, help texts and names of the product, its tests and the Makefile.
 
 `python infra/prose.py [PATH ...]` prints one line per breach and returns 1 if there is one. A pattern may
-occur in all texts together up to its limit per 10,000 words. Inline code in backticks does not count. "Words" counts
-where it means a text, not where words are counted or drawn. Fields of classes may have any name.
+occur in all texts of the product together up to its limit per 10,000 words, and so in those of the tests. Inline code
+in backticks does not count. "Words" counts where it means a text, not where words are counted or drawn.
+
+No variable, function or class is called by one of `NAMES`; fields of classes may have any name. Names of functions and
+classes of the product contain no word of a pattern, except `EXCEPTIONS`. Names of tests are sentences: they count as
+texts.
 """
 
 import ast
@@ -10,13 +14,15 @@ import io
 import re
 import sys
 import tokenize
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("connectors", "tasks", "flows", "deployments")
+PRODUCT = ("connectors", "tasks", "flows", "deployments", "Makefile")
+TESTS = "tests"
 LIMITS = {
     "told, tell": (r"\b(?:told|tells?)\b", 4),
     "stand, stood": (r"\b(?:stands?|stood)\b", 2),
@@ -33,19 +39,24 @@ LIMITS = {
 }
 OPENINGS = ("What", "How", "Whether")
 NAMES = ("one", "found", "told", "place", "kept", "given", "wanted")
+EXCEPTIONS = {"Asks": 1, "asks": 7, "asks_of": 1, "ask_teachers": 1}
+"""Functions and classes of the product that contain a refused word, with their number: methods of other packages
+override `asks`; `ask_teachers` is the name of a Prefect task."""
+
 PRAGMA = re.compile(r"#\s*(?:noqa|type:|fmt:|pragma)[^#]*")
 CODE = re.compile(r"``?[^`\n]+``?")
-DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+DEFINED = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+DOCUMENTED = ast.Module | DEFINED
 
 
 @dataclass(frozen=True)
 class Text:
-    """A docstring or a block of comments without inline code; `line` is the number of its first line."""
+    """A text without inline code, or the words of a name; `line` is the number of its first line."""
 
     file: str
     line: int
     prose: str
-    is_docstring: bool
+    is_docstring: bool = False
 
     def lines_of(self, pattern: str) -> list[int]:
         """Return the line number of each match."""
@@ -71,18 +82,59 @@ def comments(file: str, source: str) -> Iterator[Text]:
     lines = {line: text for line, text in texts.items() if text}
     for first in (line for line in lines if line - 1 not in lines):
         end = next(line for line in count(first) if line not in lines)
-        yield Text(file, first, CODE.sub("code", "\n".join(lines[line] for line in range(first, end))), False)
+        yield Text(file, first, CODE.sub("code", "\n".join(lines[line] for line in range(first, end))))
+
+
+def help_texts(file: str, tree: ast.AST) -> Iterator[Text]:
+    """Yield the help texts of commands and their options."""
+    for node in ast.walk(tree):
+        for keyword in node.keywords if isinstance(node, ast.Call) else []:
+            if keyword.arg == "help" and isinstance(keyword.value, ast.Constant) and keyword.value.value:
+                yield Text(file, keyword.value.lineno, CODE.sub("code", str(keyword.value.value)))
+
+
+def makefile_texts(file: str, source: str) -> Iterator[Text]:
+    """Yield the comments of a Makefile, and the help texts of its targets."""
+    for number, line in enumerate(source.splitlines(), 1):
+        text = re.search(r"^#\s*(.*)|\s##\s*(.*)", line)
+        if text:
+            yield Text(file, number, text.group(1) or text.group(2))
+
+
+def definitions(file: str, tree: ast.AST) -> Iterator[tuple[str, Text]]:
+    """Yield each function and class: its name, and the words of its name as a text."""
+    for node in ast.walk(tree):
+        if isinstance(node, DEFINED):
+            words = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", node.name)
+            yield node.name, Text(file, node.lineno, " ".join(words).lower())
 
 
 def name_breaches(file: str, tree: ast.AST) -> list[str]:
-    """Return assignments, loop targets and parameters with a name that is not allowed."""
+    """Return variables, parameters, functions and classes with a name that is not allowed."""
     body = [statement for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for statement in node.body]
     fields = {id(target) for part in body for target in getattr(part, "targets", [getattr(part, "target", None)])}
     names = [(node.lineno, node.arg) for node in ast.walk(tree) if isinstance(node, ast.arg)]
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and id(node) not in fields:
             names.append((node.lineno, node.id))
-    return [f"{file}:{line}: variable '{name}'" for line, name in sorted(names) if name in NAMES]
+        if isinstance(node, DEFINED):
+            names.append((node.lineno, node.name))
+    # A constant such as ONE may be a number.
+    names = [(line, name) for line, name in names if not name.isupper()]
+    return [f"{file}:{line}: name '{name}'" for line, name in sorted(names) if name.strip("_").lower() in NAMES]
+
+
+def definition_breaches(named: Iterable[tuple[str, Text]]) -> list[str]:
+    """Return functions and classes that contain a refused word, unless `EXCEPTIONS` counts them."""
+    breaches, counts = [], Counter[str]()
+    for name, words in named:
+        refused = [reason for reason, (pattern, _) in LIMITS.items() if words.lines_of(pattern)]
+        if refused and name in EXCEPTIONS:
+            counts[name] += 1
+        elif refused:
+            breaches.append(f"{words.file}:{words.line}: '{name}' contains '{refused[0]}'")
+    exceeded = [name for name, number in counts.items() if number > EXCEPTIONS[name]]
+    return breaches + [f"'{name}' occurs {counts[name]} times, {EXCEPTIONS[name]} allowed" for name in exceeded]
 
 
 def opening_breaches(texts: Iterable[Text]) -> list[str]:
@@ -103,16 +155,37 @@ def rate_breaches(texts: Sequence[Text]) -> list[str]:
     return breaches
 
 
+def read(path: Path) -> tuple[list[Text], list[tuple[str, Text]], list[str]]:
+    """Return the texts of a file, its functions and classes, and breaches of its names."""
+    file, source = path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")
+    if path.suffix != ".py":
+        return [*makefile_texts(file, source)], [], []
+    tree = ast.parse(source)
+    texts = [*docstrings(file, tree), *comments(file, source), *help_texts(file, tree)]
+    return texts, [*definitions(file, tree)], name_breaches(file, tree)
+
+
+def check(tops: Iterable[Path], are_tests: bool) -> list[str]:
+    """Return the breaches in files and folders."""
+    texts: list[Text] = []
+    named: list[tuple[str, Text]] = []
+    breaches: list[str] = []
+    for path in sorted(file.resolve() for top in tops for file in ([top], top.rglob("*.py"))[top.is_dir()]):
+        of_file, definitions_of_file, names = read(path)
+        texts += of_file
+        named += definitions_of_file
+        breaches += names
+    breaches += opening_breaches(texts)
+    if are_tests:
+        return breaches + rate_breaches([*texts, *(words for _, words in named)])
+    return breaches + definition_breaches(named) + rate_breaches(texts)
+
+
 def main() -> int:
     """Print breaches; return 1 if there are any."""
-    tops = [Path(name) for name in sys.argv[1:]] or [ROOT / name for name in PACKAGES]
-    texts, breaches = [], []
-    for path in sorted(file.resolve() for top in tops for file in ([top], top.rglob("*.py"))[top.is_dir()]):
-        file, source = path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")
-        tree = ast.parse(source)
-        texts += [*docstrings(file, tree), *comments(file, source)]
-        breaches += name_breaches(file, tree)
-    breaches += [*opening_breaches(texts), *rate_breaches(texts)]
+    tops = [Path(name).resolve() for name in sys.argv[1:]] or [ROOT / name for name in (*PRODUCT, TESTS)]
+    tests = [top for top in tops if top.is_relative_to(ROOT / TESTS)]
+    breaches = check([top for top in tops if top not in tests], are_tests=False) + check(tests, are_tests=True)
     print("\n".join(breaches))
     return 1 if breaches else 0
 

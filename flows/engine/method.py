@@ -9,8 +9,9 @@ over them.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +34,7 @@ class FlowEntry:
     `flows.methods`. `config`: class of its configuration.
     `planner`: function that plans a configuration. `text_module`: module whose `plan` and `summary` format results for
     the terminal. `result`: file with the summary of a run. `resumable`: its runs have a state and can be resumed,
-    reported and abandoned.
+    reported and abandoned. `continued`: the name of `resumable` in earlier versions.
     """
 
     name: str
@@ -44,6 +45,12 @@ class FlowEntry:
     text_module: str = "flows.engine.text"
     result: str = "summary.json"
     resumable: bool = True
+    continued: InitVar[bool | None] = None
+
+    def __post_init__(self, continued: bool | None) -> None:
+        if continued is not None:
+            warnings.warn("Method: write resumable instead of continued", DeprecationWarning, stacklevel=3)
+            object.__setattr__(self, "resumable", continued)
 
     @property
     def entrypoint(self) -> str:

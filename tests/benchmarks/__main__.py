@@ -48,7 +48,7 @@ def main(arguments: list[str] | None = None) -> None:
     sys.stdout.write("\nratio: time of ours / time of the other, median of rounds run in turns; below 1 is faster\n\n")
     sys.stdout.write(table(lines))
     if chosen.json:
-        goals = {goal.name: {"wanted": goal.wanted, "reached": value} for goal, value in verdicts(lines)}
+        goals = {goal.name: {"wanted": goal.target, "reached": value} for goal, value in verdicts(lines)}
         result = {"machine": _machine(), "seconds": took, "lines": [asdict(entry) for entry in lines], "goals": goals}
         chosen.json.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
 

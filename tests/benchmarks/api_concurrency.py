@@ -101,11 +101,11 @@ async def gathered(create: Callable[[Prompt], Awaitable[Any]], asked: list[Promp
     """Call `create` for every prompt, so many at once."""
     room = asyncio.Semaphore(in_flight)
 
-    async def one(prompt: Prompt) -> Any:
+    async def call(prompt: Prompt) -> Any:
         async with room:
             return await create(prompt)
 
-    assert all(await asyncio.gather(*map(one, asked)))
+    assert all(await asyncio.gather(*map(call, asked)))
 
 
 def api(tiny: bool) -> list[Line]:

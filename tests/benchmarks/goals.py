@@ -20,7 +20,7 @@ class Goal:
         return value >= self.bound if self.least else value <= self.bound
 
     @property
-    def wanted(self) -> str:
+    def target(self) -> str:
         """The bound as a table shows it."""
         return f"{'>=' if self.least else '<='} {self.bound:g}"
 
@@ -57,6 +57,6 @@ def table(lines: Sequence[Line]) -> str:
     for goal, value in verdicts(lines):
         if value is not None:
             verdict = "met" if goal.met(value) else "NOT MET"
-            rows.append(f"{goal.name:13}  {goal.wanted:>9}  {value:>9.3g}  {verdict:8}  {goal.says}")
+            rows.append(f"{goal.name:13}  {goal.target:>9}  {value:>9.3g}  {verdict:8}  {goal.says}")
     rest = ", ".join(goal.name for goal, value in verdicts(lines) if value is None)
     return "\n".join([*rows, f"not measured here: {rest}"] if rest else rows) + "\n"

@@ -24,7 +24,7 @@ SLOW: dict[str, Plan] = {
 }
 """The faults of the table that a timeout makes, for a longer one."""
 ENDING = {name for name, fault in FAULTS.items() if fault.outcome == "FinalError" or "error" in fault.outcome}
-"""The run, or one prompt, has no answer and is requested again by the next run. All others are over with the next try."""
+"""The run, or one prompt, has no answer and is requested again by the next run. All others end with the retry."""
 KINDS = {name: SLOW.get(name, fault.reply) for name, fault in FAULTS.items() if name in ENDING or fault.requests == 5}
 """Refusals and odd answers are missing: they are answers, and stored as such."""
 

@@ -39,11 +39,11 @@ def filled(value: Any, variables: dict[str, str]) -> Any:
     if not isinstance(value, str):
         return value
     while _VARIABLE.search(value):  # from the inside out: a default may hold a variable
-        value = _VARIABLE.sub(lambda match: _one(match, variables), value)
+        value = _VARIABLE.sub(lambda match: _substitute(match, variables), value)
     return value
 
 
-def _one(match: re.Match[str], variables: dict[str, str]) -> str:
+def _substitute(match: re.Match[str], variables: dict[str, str]) -> str:
     name, mark, rest = match.groups()
     if mark == "?" and not variables.get(name):
         raise MissingVariable(f"{name}: {rest}")

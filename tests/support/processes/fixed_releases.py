@@ -1,8 +1,9 @@
 """The `wasp` command with every release replaced by numbers that depend on no private row.
 
 Rows are still read, embedded, counted and trained on, and every charge is made; only what leaves the private zone is
-replaced. So everything that differs outside the zone between two datasets left it without noise. The fingerprint of the rows,
-a keyed hash, is one constant: run ids and step keys are then equal, and an unkeyed hash of rows would be seen.
+replaced. So everything that differs outside the zone between two datasets left it without noise. The fingerprint of
+the rows, a keyed hash, is one constant: run ids and step keys are then equal, and an unkeyed hash of rows would be
+seen.
 """
 
 import os

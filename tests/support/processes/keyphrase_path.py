@@ -39,17 +39,17 @@ def release_path(home: Path, rows: str, tell: Tell) -> None:
     run.manifest.update()
     ledger.reserve(name.dataset, run.prepared.plan, "me")
 
-    def told(what: str, ref: ArtifactRef) -> None:
+    def report(what: str, ref: ArtifactRef) -> None:
         tell(f"{what} {hashlib.sha256(tools.artifacts.read_table(ref).to_csv().encode()).hexdigest()}")
 
     counted, _ = keyphrases.count_terms(tools, run.vocabulary_spec)
-    told("vocabulary", counted)
+    report("vocabulary", counted)
     terms, _ = keyphrases.choose_terms(tools, run.vocabulary_spec, counted)
     density, _ = keyphrases.estimate_densities(tools, run.density_spec, terms)
-    told("density", density)
+    report("density", density)
     sequences, _ = keyphrases.draw_phrases(tools, run.density_spec, terms, density)
-    told("sequences", sequences)
+    report("sequences", sequences)
     texts, _ = keyphrases.phrases_as_texts(tools, sequences, run.prepared.card.label_names, 96)
-    told("texts", texts.samples)
+    report("texts", texts.samples)
     ledger.finish(name.dataset, name.run_id)
     tell("end")

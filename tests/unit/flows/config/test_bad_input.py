@@ -115,7 +115,7 @@ def test_public_rows_that_are_private_ones_change_nothing_that_is_public(home: P
     path = table(tmp_path / "rows.parquet", good_rows("private"))
     copy = table(tmp_path / "copy.parquet", good_rows("private"))
     start(home, private={"path": path, "name": "both"}, public={"path": copy})
-    assert len(told(home, "both")) == 18
+    assert len(read_problems(home, "both")) == 18
 
 
 @pytest.mark.parametrize(
@@ -184,12 +184,12 @@ def test_odd_private_rows_are_shown_to_their_owner_alone_and_change_no_plan(
     assert {entry.kind for entry in open_ledger(home).history("odd")} <= {"register", "version", "cap"}
     assert PLANTED not in f"{prepared.plan} {prepared.warnings}"
     assert (home / "private" / "problems" / "odd.json").stat().st_mode & 0o077 == 0
-    problems = told(home, "odd")
+    problems = read_problems(home, "odd")
     assert {problem["row"] for problem in problems if "row" in problem} == ({row} if row else set())
     assert any(reason in problem["reason"] for problem in problems)
 
 
-def told(home: Path, name: str) -> list[dict[str, Any]]:
+def read_problems(home: Path, name: str) -> list[dict[str, Any]]:
     """Return the problems that the owner of the rows is shown."""
     return list(json.loads((home / "private" / "problems" / f"{name}.json").read_text(encoding="utf-8"))["problems"])
 

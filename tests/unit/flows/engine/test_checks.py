@@ -1,4 +1,4 @@
-"""Everything that a run needs is checked before its first charge and its first paid call: by plan, doctor and run alike."""
+"""Everything that a run needs is checked before its first charge and paid call: by plan, doctor and run alike."""
 
 import importlib.util
 import re

@@ -100,7 +100,7 @@ def test_plan_and_tracking_show_the_noise_of_the_last_release() -> None:
     assert Guarantee(PROMISE, (counts(),)).noise_of(VoteNoise) is None
 
 
-def test_the_protected_unit_is_said_in_words() -> None:
+def test_the_protected_unit_is_stated_with_its_records() -> None:
     assert PROMISE.unit == "record"
     person = replace(PROMISE, protects="person", rows_per_person=8, aggregation="mean")
     assert person.unit == "person (at most 8 rows of each, joined by mean)"

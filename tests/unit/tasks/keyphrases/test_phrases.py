@@ -9,7 +9,7 @@ from tasks.keyphrases import phrases
 from tasks.keyphrases.phrases import as_text, plain_form, vocabulary_of
 
 
-def found(text: str, *terms: str) -> list[str]:
+def terms_in(text: str, *terms: str) -> list[str]:
     vocabulary = vocabulary_of(terms)
     return [vocabulary.terms[number] for number in vocabulary.matcher.find(text)]
 
@@ -28,16 +28,16 @@ def slowly(text: str, terms: list[str]) -> list[str]:
 
 def test_the_longest_term_counts_where_terms_overlap() -> None:
     terms = ("heart", "attack", "heart attack", "attack of asthma")
-    assert found("A heart attack of asthma, no attack of the heart.", *terms) == ["heart attack", "attack", "heart"]
+    assert terms_in("A heart attack of asthma, no attack of the heart.", *terms) == ["heart attack", "attack", "heart"]
 
 
 def test_terms_are_whole_words_and_nothing_within_one() -> None:
-    assert found("The cart is in the heartland.", "art", "heart", "cart") == ["cart"]
+    assert terms_in("The cart is in the heartland.", "art", "heart", "cart") == ["cart"]
 
 
 @pytest.mark.parametrize("text", ["COVID-19 spread", "covid 19!", "Covid\u201119", "covid\uff0d\uff11\uff19"])
 def test_case_hyphens_and_widths_do_not_matter(text: str) -> None:
-    assert found(text, "COVID-19", "spread")[0] == "COVID-19"
+    assert terms_in(text, "COVID-19", "spread")[0] == "COVID-19"
 
 
 def test_it_finds_what_a_slow_search_finds() -> None:
@@ -46,7 +46,7 @@ def test_it_finds_what_a_slow_search_finds() -> None:
     terms = list(dict.fromkeys(" ".join(draw.choices(letters, k=draw.randint(1, 4))) for _ in range(40)))
     for _ in range(300):
         text = " ".join(draw.choices(letters + "ef", k=draw.randint(0, 25)))
-        assert found(text, *terms) == slowly(text, terms), text
+        assert terms_in(text, *terms) == slowly(text, terms), text
 
 
 def test_terms_that_read_alike_count_once_and_the_first_is_kept() -> None:

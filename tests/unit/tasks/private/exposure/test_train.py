@@ -1,4 +1,4 @@
-"""Training on private rows: charged to the ledger first, kept in the zone, silent about their number, the same each time."""
+"""Training on private rows: charged to the ledger first, kept in the zone, silent about their number, reproducible."""
 
 from contextlib import nullcontext
 from pathlib import Path

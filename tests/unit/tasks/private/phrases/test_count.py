@@ -1,4 +1,4 @@
-"""The two releases of DP-KPS as a run makes them: real rows, real ledger, what a document adds, what is reported of it."""
+"""The two releases of DP-KPS in a run, on real rows and a real ledger: what a document adds, what is reported of it."""
 
 import json
 import random

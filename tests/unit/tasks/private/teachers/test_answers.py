@@ -1,4 +1,4 @@
-"""Teachers and the tutor as a run makes them: real rows, real ledger; what one row changes, what is reported, refused."""
+"""Teachers and the tutor in a run, on real rows and a real ledger: what one row changes, what is reported, refused."""
 
 import random
 import traceback

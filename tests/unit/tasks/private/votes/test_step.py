@@ -128,7 +128,7 @@ def test_a_private_text_is_embedded_once_while_it_is_there_and_its_vector_leaves
         assert np.array_equal(result, embed_alone(HashingEmbedder(32), texts))
         return result
 
-    def kept() -> int:
+    def cached_rows() -> int:
         (file,) = (home / "private/embeddings").glob("*.npz")
         with np.load(file) as arrays:
             assert not set(arrays) & {"texts"}
@@ -140,7 +140,7 @@ def test_a_private_text_is_embedded_once_while_it_is_there_and_its_vector_leaves
     vectors(("router", "Router", "parcel", "invoice"))
     assert asked[1:] == [["Router", "parcel"]]
     vectors(("router", "Router"))
-    assert (len(asked), kept()) == (2, 2)
+    assert (len(asked), cached_rows()) == (2, 2)
     assert vectors(()).shape == (0, 32)
 
 
