@@ -44,7 +44,8 @@ def explained(path: Path) -> Iterator[None]:
 
 def is_inside(path: Path, folder: Path) -> bool:
     """Return True if a path, after resolving links, is a folder or inside it."""
-    target, root = os.path.realpath(path), os.path.realpath(folder)
+    target = os.path.realpath(path)
+    root = os.path.realpath(folder)
     return target == root or target.startswith(root.rstrip(os.sep) + os.sep)
 
 

@@ -81,7 +81,9 @@ def write_matrix(blocks: Iterable[Matrix], file: BinaryIO) -> tuple[int, int]:
     """
     import pyarrow.parquet as pq
 
-    rows, dimension, writer = 0, 0, None
+    rows = 0
+    dimension = 0
+    writer = None
     try:
         for block in blocks:
             table = _column(block)

@@ -35,7 +35,8 @@ class RemoteFiles:
 
     def __init__(self, address: str, prefix: str = "") -> None:
         self.setting = "exchange" if prefix else "WASP_ARTIFACTS"
-        self.address, self.prefix = check_address(address, self.setting), prefix
+        self.address = check_address(address, self.setting)
+        self.prefix = prefix
         self._opened: tuple[Any, str] | None = None
         self._is_claimed = not prefix or not self.is_folder
 

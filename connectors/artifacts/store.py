@@ -232,7 +232,8 @@ class Artifacts:
 
         For an unreadable manifest: its `run_id`, and the problem in `damaged`.
         """
-        pattern, manifests = "runs/*/manifest.json", []
+        pattern = "runs/*/manifest.json"
+        manifests = []
         names = self._files.match(pattern) if self._files else [str(path) for path in self.home.glob(pattern)]
         for run_id in sorted(PurePosixPath(name).parts[-2] for name in names):
             try:
@@ -320,7 +321,8 @@ class Artifacts:
 
     def _upload(self, name: str, manifest: Manifest | None = None) -> None:
         """Upload the local file or folder at `name`; its manifest is last."""
-        remote, location = self._shared(name), self.home / name
+        remote = self._shared(name)
+        location = self.home / name
         if remote is None:
             return
         manifest_name = manifest_path(PurePosixPath(name)).as_posix()

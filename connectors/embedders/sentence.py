@@ -54,7 +54,10 @@ class SentenceEmbedder:
         package = "torch" if model == "embedded" else "sentence_transformers"
         if importlib.util.find_spec(package) is None:
             raise MissingPackageError(package.replace("_", "-"), "local")
-        self.model, self.device, self.max_length, self.revision = model, device, max_length, revision
+        self.model = model
+        self.device = device
+        self.max_length = max_length
+        self.revision = revision
         self._lock = threading.RLock()
 
     def check(self) -> None:
@@ -103,7 +106,8 @@ class SentenceEmbedder:
         """
         import numpy as np
 
-        vectors, done = np.empty((len(texts), self.dimension), dtype=np.float32), 0
+        vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
+        done = 0
         for part in chunks(texts, PART):
             vectors[done : done + len(part)] = self._encode(part, alone=False)
             done += len(part)

@@ -66,7 +66,8 @@ class MissingPackageError(ConfigError):
 
     def __init__(self, package: str, extra: str) -> None:
         super().__init__(f"The package '{package}' is not installed. Run: {install_command(extra)}")
-        self.package, self.extra = package, extra
+        self.package = package
+        self.extra = extra
 
 
 class InputError(ConfigError):
@@ -141,8 +142,12 @@ class BudgetError(WaspError):
             "Nothing was spent. Lower privacy.epsilon, or let the data owner raise the cap: "
             f"wasp budget cap {dataset} --epsilon E"
         )
-        self.needs, self.left, self.missing = needs, left, missing
-        self.dataset, self.cap, self.group = dataset, cap, group
+        self.needs = needs
+        self.left = left
+        self.missing = missing
+        self.dataset = dataset
+        self.cap = cap
+        self.group = group
 
     def __str__(self) -> str:
         text = super().__str__()
@@ -168,7 +173,8 @@ class DeltaBudgetError(BudgetError):
             "and the other releases need a part of it too. Nothing was spent. Lower privacy.delta, or let the data "
             f"owner raise the cap's delta: wasp budget cap {dataset} --epsilon E --delta D",
         )
-        self.own, self.delta = own, delta
+        self.own = own
+        self.delta = delta
 
 
 class PartBudgetError(BudgetError):
@@ -188,7 +194,8 @@ class PartBudgetError(BudgetError):
             "plan can move budget between its parts. Nothing was spent. Let the data owner raise the cap: wasp budget "
             f"cap {dataset} --epsilon E --delta D --trainings-epsilon T --trainings-delta S",
         )
-        self.trained, self.part = trained, part
+        self.trained = trained
+        self.part = part
 
 
 class MoneyError(WaspError):
@@ -230,7 +237,8 @@ class PartyError(WaspError):
 
     def __init__(self, party: str, problem: str) -> None:
         super().__init__(f"Party '{party}' {problem}")
-        self.party, self.problem = party, problem
+        self.party = party
+        self.problem = problem
 
 
 class TemporaryError(WaspError):

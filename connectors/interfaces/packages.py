@@ -33,8 +33,10 @@ def install_command(extra: str) -> str:
     folder = Path(unquote(urlsplit(str(source.get("url", ""))).path))
     if "dir_info" not in source or not folder.is_dir():
         return f"{pip_install()} '{PROJECT}[{extra}]'"
-    editable, lock = " -e" if source["dir_info"].get("editable") else "", folder / "requirements.lock"
-    target, python = f"{editable} {shlex.quote(f'{folder}[{extra}]')}", shlex.quote(sys.executable)
+    editable = " -e" if source["dir_info"].get("editable") else ""
+    lock = folder / "requirements.lock"
+    target = f"{editable} {shlex.quote(f'{folder}[{extra}]')}"
+    python = shlex.quote(sys.executable)
     if lock.is_file() and extra not in UNPINNED:  # pip refuses hashes together with a folder
         return f"{python} -m uv pip install --python {python} -c {shlex.quote(str(lock))}{target}"
     return f"{pip_install()}{target}"

@@ -64,7 +64,8 @@ class _Guarded:
         except (TypeError, ValueError):
             return record  # the format does not match its arguments: logging reports that itself
         if (redacted := redact(message)) != message:
-            record.msg, record.args = redacted, ()
+            record.msg = redacted
+            record.args = ()
         if record.exc_info and record.exc_info[1] is not None:
             record.exc_text = redact("".join(traceback.format_exception(record.exc_info[1])).rstrip("\n"))
         return record

@@ -29,7 +29,8 @@ def normalizable(text: str) -> str:
     """
     if len(text) <= _SHORT or text.isascii():
         return text
-    parts, marks = [], 0
+    parts = []
+    marks = 0
     for letter in text:
         marks = marks + 1 if unicodedata.combining(letter) else 0
         if marks > MAX_MARKS:
@@ -74,7 +75,8 @@ def label_form(text: str) -> str:
     space.
     """
     plain = unicodedata.normalize("NFC", normalizable(_INVISIBLE.sub("", text)))
-    start, end = 0, len(plain)
+    start = 0
+    end = len(plain)
     while start < end and _is_outer(plain[start]):
         start += 1
     while start < end and _is_outer(plain[end - 1]):

@@ -58,7 +58,8 @@ class Traffic:
 
     def seconds(self, share: float) -> float | None:
         """Return the duration that a share of the answered calls did not exceed, None without any."""
-        total, passed = sum(self.latencies.values()), 0
+        total = sum(self.latencies.values())
+        passed = 0
         for name, count in sorted(self.latencies.items(), key=lambda pair: int(pair[0])):
             passed += count
             if passed >= share * total:

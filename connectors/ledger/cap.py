@@ -89,7 +89,8 @@ class CapCheck:
         cap = state.cap
         if cap is None or not requested:
             return None
-        both, refusal = [*current, *requested], None
+        both = [*current, *requested]
+        refusal = None
         exposed = any(map(exposes, requested))
         total = math.inf if exposed else self.total(both, cap.delta)
         if total <= cap.epsilon * (1 + SLACK):
@@ -119,7 +120,8 @@ class CapCheck:
         A reserved release is compared with past events only (the cap can be lower than at reservation). An extra one
         must also leave room for all reservations.
         """
-        requested, delta = [dict(request.charge.event)], states[0].runs[request.run_id].delta
+        requested = [dict(request.charge.event)]
+        delta = states[0].runs[request.run_id].delta
         refusals = (
             self.refusal(state, [*state.spent(), *(state.reserved() if extra else ())], requested, delta)
             for state in states

@@ -58,7 +58,8 @@ def register_rows(db: Connection, request: Registration, write: Write) -> str:
     the rows. Raises LedgerError if other rows were registered under another key.
     """
     _require_same_key(db, request)
-    by_name, by_content = _by_name(db, request.name), _by_fingerprint(db, request.fingerprint)
+    by_name = _by_name(db, request.name)
+    by_content = _by_fingerprint(db, request.fingerprint)
     related = _related(db, request)
     if by_content is not None and by_name is not None:
         related.setdefault(by_name, set()).add("same name")
@@ -82,7 +83,8 @@ def _related(db: Connection, request: Registration) -> dict[str, set[str]]:
 
     If the owner declared them separate, only half of the texts or rows counts: a copy is no other dataset.
     """
-    marks, related = request.marks, defaultdict[str, set[str]](set)
+    marks = request.marks
+    related = defaultdict[str, set[str]](set)
     for owner in _sharing(db, RECORDS, request.records, marks):
         related[owner].add("same texts")
     for owner in _sharing(db, MARKS, marks.rows, marks):
@@ -120,7 +122,8 @@ def _require_same_key(db: Connection, request: Registration) -> None:
 
 
 def _write(db: Connection, dataset: str, kind: str, request: Registration, write: Write) -> None:
-    records, marks = set[str](), dict[str, str]()
+    records = set[str]()
+    marks = dict[str, str]()
     if kind != "alias":
         records = set(request.records) - {record for _, record in _matches(db, RECORDS, request.records)}
         marks = _new_marks(db, dataset, request.marks)
@@ -165,7 +168,8 @@ def _unused_id(db: Connection, name: str) -> str:
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
     slug = re.sub(r"[^a-z0-9_]+", "-", plain).strip("-") or "dataset"
     existing = set(db.execute(select(DATASETS.c.dataset)).scalars())
-    number, candidate = 1, slug
+    number = 1
+    candidate = slug
     while candidate in existing:
         number += 1
         candidate = f"{slug}-{number}"

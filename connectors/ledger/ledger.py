@@ -318,7 +318,8 @@ class PrivacyLedger:
 
         An unknown dataset has the default cap, and none if its rows are `public`.
         """
-        dataset, cap = self.known(name), None if public else self._default_cap
+        dataset = self.known(name)
+        cap = None if public else self._default_cap
         states = [State(name, cap=cap, capped_by_default=cap is not None)]
         if dataset is not None:
             with self._store.read() as db:
@@ -381,8 +382,11 @@ class PrivacyLedger:
     def _record(
         self, db: Connection, states: Sequence[State], request: ReleaseRequest, extra: bool, output: bytes
     ) -> StoredRelease:
-        run, event = states[0].runs[request.run_id], dict(request.charge.event)
-        key, dataset, kind = request.step_key, request.dataset, EXPOSED if exposes(event) else RELEASED
+        run = states[0].runs[request.run_id]
+        event = dict(request.charge.event)
+        key = request.step_key
+        dataset = request.dataset
+        kind = EXPOSED if exposes(event) else RELEASED
         draft = run.entry(kind, dataset, request.run_id, {"extra": extra}, request.slot)
         charged = charge_fields(request.charge)
         entry = self._append(db, states, replace(draft, step_key=key, output_hash=output_hash(output), **charged))

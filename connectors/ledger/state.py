@@ -69,7 +69,8 @@ class Entry:
     @property
     def charge(self) -> Charge:
         """The release of this entry; numbers of an entry without a release are 0."""
-        sensitivity, scale = self.sensitivity or 0.0, self.noise_scale or 0.0
+        sensitivity = self.sensitivity or 0.0
+        scale = self.noise_scale or 0.0
         reason = self.sensitivity_reason
         return Charge(self.mechanism, self.event, sensitivity, reason, scale, self.protects, self.adjacency)
 
@@ -237,7 +238,9 @@ class State:
 
     def apply(self, entry: Entry) -> None:
         """Update the state with the next entry."""
-        self.head, self.entries, self.last_at = entry.hash, entry.number, entry.at
+        self.head = entry.hash
+        self.entries = entry.number
+        self.last_at = entry.at
         self.hashes.append(entry.hash)
         if self.settled is None and entry.kind.removeprefix(GROUP) == RELEASED:
             alone = RunAccount(entry.who, entry.flow, own_delta([entry.event]), [entry_charge(entry)])
@@ -248,7 +251,8 @@ class State:
             other._take(replace(entry, kind=entry.kind.removeprefix(GROUP)))
             self.exposed = self.exposed or other.exposed
         elif entry.kind == JOINED:
-            self.group, self.members = entry.detail["group"], tuple(entry.detail["members"])
+            self.group = entry.detail["group"]
+            self.members = tuple(entry.detail["members"])
             self.apart = (self.apart | set(entry.detail.get("apart", ()))) - set(self.members)
             self.others = {name: other for name, other in self.others.items() if name in self.members}
             self.reasons = self.reasons | set(entry.detail.get("why", ())) if self.members else set()
@@ -257,7 +261,8 @@ class State:
 
     def _take(self, entry: Entry) -> None:
         if entry.kind == "cap":
-            epsilon, self.capped = entry.detail["epsilon"], True
+            epsilon = entry.detail["epsilon"]
+            self.capped = True
             self.capped_by_default = entry.detail.get("reason") == DEFAULT_REASON
             protects = entry.detail.get("protects", "record")
             self.cap = None if epsilon is None else Cap(epsilon, entry.detail["delta"], protects)

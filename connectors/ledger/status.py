@@ -55,7 +55,8 @@ def outlook_of(states: Sequence[State], events: Sequence[Event], delta: float, c
     same plan that `reserve` admits without this check, because it is still reserved or released. `default_cap`: no
     owner set the cap.
     """
-    state, cap = states[0], states[0].cap
+    state = states[0]
+    cap = states[0].cap
     refusal = cap_check.plan_refusal(states, (state.dataset, ""), events, delta)
     costs = Counter(map(cost_of, events))
     return {
@@ -76,7 +77,10 @@ def outlook_of(states: Sequence[State], events: Sequence[Event], delta: float, c
 
 def status_of(state: State, names: Iterable[str], cap_check: CapCheck) -> Status:
     """Return the status for a dataset's state."""
-    delta, cap, spent, reserved = state.delta(), state.cap, state.spent(), state.reserved()
+    delta = state.delta()
+    cap = state.cap
+    spent = state.spent()
+    reserved = state.reserved()
 
     def total(events: Sequence[Event]) -> float:
         return 0.0 if delta is None else cap_check.total(events, delta)

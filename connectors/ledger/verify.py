@@ -34,7 +34,8 @@ def problems_of(db: Connection, cap_check: CapCheck, second: Compose | None, dat
 
     `second` is an accountant that shares no code with the ledger's own.
     """
-    state, totals = State(dataset), _Totals(cap_check)
+    state = State(dataset)
+    totals = _Totals(cap_check)
     for entry in read_entries(db, dataset):
         try:
             extend(state, entry)

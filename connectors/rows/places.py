@@ -68,7 +68,8 @@ def _database(address: str) -> str:
     from sqlalchemy.engine import make_url
 
     url = make_url(address)
-    kind, database = url.get_backend_name(), str(url.database or "")
+    kind = url.get_backend_name()
+    database = str(url.database or "")
     if kind not in ("sqlite", "duckdb"):
         return f"{kind} {url.host or 'localhost'}/{database}"
     if database.startswith("file:"):

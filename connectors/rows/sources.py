@@ -90,7 +90,8 @@ def address_of(path: str) -> str:
 
 # --- files and folders, local or remote
 def _from_files(path: str, where: RowsRef) -> Columns:
-    name, required = display_path(where), [*column_names(where).values()]
+    name = display_path(where)
+    required = [*column_names(where).values()]
     system, files, folder = list_files(path, name)
     parts = []
     for file in files:
@@ -172,7 +173,8 @@ def ending_of(file: str) -> str:
 
 
 def _read_file(system: Any, file: str, name: str, where: RowsRef) -> Columns:
-    ending, required = ending_of(file), [*column_names(where).values()]
+    ending = ending_of(file)
+    required = [*column_names(where).values()]
     with _reachable(name), system.open(file, "rb", compression="infer") as opened:
         data = opened.read()
     if not data.strip():
@@ -316,7 +318,8 @@ def _csv_rows(text: str, name: str, separator: str, above: int, lenient: bool) -
         except StopIteration:
             return rows
         except csv.Error as error:
-            fields, problem = [], str(error)
+            fields = []
+            problem = str(error)
         if problem and not (lenient and rows):
             raise InputError(
                 f"{name}, line {reader.line_num}: {problem}. Correct the line, or write Parquet or JSON lines."
@@ -331,16 +334,20 @@ def _csv_rows(text: str, name: str, separator: str, above: int, lenient: bool) -
 
 def _parse_json(text: str, name: str, where: RowsRef, is_array: bool) -> Columns:
     """Return the columns of JSON lines; `is_array`: of a JSON array, if the text begins with a bracket."""
-    lenient, only = where.lenient, None if where.lenient else _only_object(text)
+    lenient = where.lenient
+    only = None if where.lenient else _only_object(text)
     rows: list[tuple[int, Any]]
     if only is not None:
         refuse_one_object(only, [*column_names(where).values()], name)
-        rows, unit = [(1, only)], "row"
+        rows = [(1, only)]
+        unit = "row"
     elif is_array and text.lstrip().startswith("["):
-        rows, unit = list(enumerate(_loaded(text, name), start=1)), "row"
+        rows = list(enumerate(_loaded(text, name), start=1))
+        unit = "row"
     else:
         lines = ((number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip())
-        rows, unit = [(number, _loaded_line(line, name, number, lenient)) for number, line in lines], "line"
+        rows = [(number, _loaded_line(line, name, number, lenient)) for number, line in lines]
+        unit = "line"
     if lenient:
         rows = [(number, row if isinstance(row, dict) else {}) for number, row in rows]
     for number, row in rows:
@@ -378,7 +385,8 @@ def _loaded(text: str, name: str, first: int = 1) -> Any:
     try:
         return json.loads(text, parse_int=_integer)
     except json.JSONDecodeError as error:
-        line, reason = first + error.lineno - 1, error.msg
+        line = first + error.lineno - 1
+        reason = error.msg
     raise InputError(f"{name}, line {line}: not JSON ({reason}). Correct the line.")
 
 

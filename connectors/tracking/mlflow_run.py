@@ -37,9 +37,12 @@ class MlflowRun:
     """
 
     def __init__(self, folder: Path, uri: str, artifact_root: str | None) -> None:
-        self.folder, self.uri, self.artifact_root = folder, check_uri(uri), artifact_root
+        self.folder = folder
+        self.uri = check_uri(uri)
+        self.artifact_root = artifact_root
         self.problem: str | None = None
-        self._lost, self._warned = 0.0, False
+        self._lost = 0.0
+        self._warned = False
         self._store: MlflowStore | None = None
         self._lock = threading.RLock()
         try:

@@ -41,8 +41,11 @@ class MlflowStore:
     """The MLflow run of a run. Methods raise MLflow's errors, and OSError for a missing file."""
 
     def __init__(self, uri: str, artifact_root: str | None) -> None:
-        self.uri, self.artifact_root = uri, artifact_root
-        self.is_open, self.run_id, self.experiment = False, "", ""
+        self.uri = uri
+        self.artifact_root = artifact_root
+        self.is_open = False
+        self.run_id = ""
+        self.experiment = ""
         self.client: Any = None
 
     def find(self, values: Mapping[str, Any]) -> None:

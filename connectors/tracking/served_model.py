@@ -42,7 +42,8 @@ class ServedStudent(PythonModel):  # type: ignore[misc]
 
 def head(folder: Path, embedder: dict[str, Any]) -> Rows:
     """Return the scores of a student on vectors."""
-    encode, stored = encoder(embedder), np.load(folder / "head.npz", allow_pickle=False)
+    encode = encoder(embedder)
+    stored = np.load(folder / "head.npz", allow_pickle=False)
     layers = [(stored[f"w{number}"], stored[f"b{number}"]) for number in range(len(stored.files) // 2)]
 
     def scores(texts: list[str]) -> Any:
@@ -56,7 +57,8 @@ def head(folder: Path, embedder: dict[str, Any]) -> Rows:
 
 def encoder(embedder: dict[str, Any]) -> Rows:
     """Return the function from texts to vectors of `connectors.embedders`."""
-    name, options = embedder["model"], embedder["options"]
+    name = embedder["model"]
+    options = embedder["options"]
     if embedder["connector"] == "hashing":
         return hashing(options.get("dimension", 512))
     from sentence_transformers import SentenceTransformer

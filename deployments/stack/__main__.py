@@ -86,7 +86,8 @@ def down() -> Iterator[str]:
     folder = state_folder() / "stack"
     with _lock(folder):
         supervisor = Supervisor(folder)
-        is_served, count = supervisor.has_started("prefect"), len(stack_processes(folder))
+        is_served = supervisor.has_started("prefect")
+        count = len(stack_processes(folder))
         supervisor.stop("worker")
         end(stack_processes(folder, "worker"), seconds=20)  # its runs
         if is_served and (crashed := _crash_left_runs(stored_settings(folder))):

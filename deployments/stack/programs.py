@@ -153,7 +153,8 @@ def _write_mlflow_auth(folder: Path) -> Path:
 
     MLflow stores the first password; `make up` therefore removes the accounts before each start of the servers.
     """
-    file, accounts = folder / "mlflow_auth.ini", folder / "mlflow_accounts.db"
+    file = folder / "mlflow_auth.ini"
+    accounts = folder / "mlflow_accounts.db"
     function = "mlflow.server.auth:authenticate_request_basic_auth"
     lines = ["[mlflow]", "default_permission = NO_PERMISSIONS", f"authorization_function = {function}"]
     write_text_whole(file, "\n".join([*lines, f"database_uri = sqlite:///{accounts}", ""]))

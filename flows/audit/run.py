@@ -101,7 +101,8 @@ class AuditRun:
 
     def finish(self, mechanisms: Sequence[dict[str, Any]], whole: dict[str, Any] | None) -> dict[str, Any]:
         """Write findings and figures, close the manifest and return the findings."""
-        run_id, artifacts = self.manifest.values["run_id"], self.manifest.artifacts
+        run_id = self.manifest.values["run_id"]
+        artifacts = self.manifest.artifacts
         path = f"runs/{run_id}/audit.json"
         passed = all(mechanism["passed"] for mechanism in (*mechanisms, *([whole] if whole else [])))
         result = {
@@ -143,7 +144,8 @@ def page_of(result: dict[str, Any]) -> str:
 @contextmanager
 def auditing(config: AuditConfig) -> Iterator[AuditRun]:
     """Open an audit; every audit is a new run because it draws fresh noise."""
-    context, home = ErrorContext(), state_folder()
+    context = ErrorContext()
+    home = state_folder()
     with explained_errors(context), reported_end():
         check_room(home)
         attacks = attacks_of(config)

@@ -98,7 +98,8 @@ def red(value: dict[str, Any]) -> str:
 
 def reasons(value: dict[str, Any]) -> list[str]:
     """Return the reasons for a red audit, empty if it passed."""
-    problems, whole = [], value["pipeline"]
+    problems = []
+    whole = value["pipeline"]
     for mechanism in value["mechanisms"]:
         name = mechanism["mechanism"]
         problems += [] if mechanism["sound"] else [_too_much(mechanism)]

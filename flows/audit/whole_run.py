@@ -63,7 +63,8 @@ def whole_run_config(config: AuditConfig, rows: str = ROWS) -> WaspConfig:
     values |= {"task": TASK, "private": {"path": rows, "name": "stand-ins"} | person}
     if wasp.private.takes_exactly:
         values["privacy"] |= {"adjacency": "replace_one"}
-    values["evaluation"], values["tracking"] = {"fid_reference": "none"}, {}
+    values["evaluation"] = {"fid_reference": "none"}
+    values["tracking"] = {}
     values["execution"] |= {"approval": False, "task_runner": "threads", "cluster": None}
     attacked = check_config(WaspConfig, values, "the run that is attacked")
     check_numbers(attacked, load_task(attacked.task))
@@ -85,7 +86,8 @@ def vote_noise_of(wasp: WaspConfig) -> VoteNoise:
 def plan_whole_run(config: AuditConfig, attack: PipelineAttack) -> dict[str, Any]:
     """Return size, claims and cost of the attack on a whole run."""
     wasp = whole_run_config(config)
-    plan, claims = numbers_of(wasp), _claims(attack, vote_noise_of(wasp))
+    plan = numbers_of(wasp)
+    claims = _claims(attack, vote_noise_of(wasp))
     return claims | {name: plan[name] for name in ("samples", "dollars_about", "models")}
 
 
@@ -95,7 +97,9 @@ def attack_whole_run(config: AuditConfig, attack: PipelineAttack, home: Path) ->
     Its files are in the private zone, where `wasp clean` finds them if this process is killed. AuditError with the
     run's message if the run fails.
     """
-    started, wasp, zone = time.monotonic(), whole_run_config(config), home / "private"
+    started = time.monotonic()
+    wasp = whole_run_config(config)
+    zone = home / "private"
     zone.mkdir(mode=0o700, parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".audit-", suffix=".tmp", dir=zone, ignore_cleanup_errors=True) as name:
         folder = Path(name)
@@ -110,7 +114,8 @@ def attack_whole_run(config: AuditConfig, attack: PipelineAttack, home: Path) ->
         texts, *releases = (pd.read_parquet(run / name, partitioning=None) for name in names)
         evidence = Evidence(texts, releases, canaries, others, tools.embedder, noise, fit_likelihood)
         results = attack_run(evidence, attack.guesses, CONFIDENCE_EACH)
-    claimed, proven = _claims(attack, noise), max(result.bound for result in results)
+    claimed = _claims(attack, noise)
+    proven = max(result.bound for result in results)
     return claimed | {
         "epsilon_proven": proven,
         "passed": proven <= claimed["epsilon_claimed"],

@@ -181,7 +181,9 @@ def _status_table(value: dict[str, Any]) -> str:
 
 def _together(status: dict[str, Any]) -> list[str]:
     """Return a line that explains the rest of a cap if spent and reserved epsilon do not add up to it."""
-    spent, reserved, left = status["spent"], status["reserved"], status["left"]
+    spent = status["spent"]
+    reserved = status["reserved"]
+    left = status["left"]
     if not spent or not reserved or not left:
         return []
     return [

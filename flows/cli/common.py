@@ -44,7 +44,9 @@ class Output(dict[str, Any]):
         problems: Sequence[str] = (),
     ) -> None:
         super().__init__(values)
-        self.to_text, self.exit_code, self.problems = to_text, exit_code, problems
+        self.to_text = to_text
+        self.exit_code = exit_code
+        self.problems = problems
 
 
 Function = TypeVar("Function", bound=Callable[..., Output])

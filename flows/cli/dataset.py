@@ -86,7 +86,8 @@ def declare(name: str, class_: ClassNames = None, yes: Accepted = False) -> Outp
     from flows.engine.datasets import view_of
 
     ledger = open_ledger(state_folder())
-    view, choice = view_of(ledger, name), _choice(class_, yes)
+    view = view_of(ledger, name)
+    choice = _choice(class_, yes)
     if not view.label or view.classes:
         raise ConfigError(f"NAME: the records of '{name}' have no labels to declare, or codes, which `classes` names")
     view, seen = _with_classes(view, choice)

@@ -29,7 +29,8 @@ def examine(config: AnyConfig | None = None) -> dict[str, Any]:
     With a configuration, check everything that its run needs, then, if it has no problem (`ready`), request one text
     from each language model and cache it for the run.
     """
-    home, problems = state_folder(), []
+    home = state_folder()
+    problems = []
     checks: list[tuple[str, Callable[[Path], str]]] = [
         ("names", _names),
         ("variables", _variables),

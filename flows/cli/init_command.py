@@ -259,7 +259,8 @@ def _declarations(options: Options, classes: Sequence[str], records: Survey) -> 
 
     Raises ConfigError (without row content) if an option is missing and cannot be confirmed on a terminal.
     """
-    declared, language = options.declared_rows or records.declared_rows, options.language or records.language
+    declared = options.declared_rows or records.declared_rows
+    language = options.language or records.language
     flags = {"--class LABEL": options.classes or not classes, "--declared-rows N": options.declared_rows}
     flags |= {"--language CODE": options.language}
     missing = [flag for flag, value in flags.items() if not value]
@@ -427,7 +428,8 @@ def editor_schema(model: Any) -> dict[str, Any]:
 
 def _view(options: Options) -> DatasetView:
     path = _path(options.data or "")
-    text, label = options.text, options.label
+    text = options.text
+    label = options.label
     if text is None or label is None:
         text, label = _columns(options, path)
     person = None if options.person == NONE else options.person

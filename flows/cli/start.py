@@ -207,7 +207,9 @@ def advise(  # noqa: PLR0913 - the options of the command
     budget = None
     if file is not None:
         loaded = with_declared_rows(_load("wasp", file, set_), home)
-        rows, classes, epsilon = loaded.declared_rows, loaded.classes, loaded.privacy.epsilon
+        rows = loaded.declared_rows
+        classes = loaded.classes
+        epsilon = loaded.privacy.epsilon
         noise = calibrated(loaded)
         protects = loaded.privacy.protects
         budget = numbers_of(loaded)["budget"]
@@ -275,7 +277,8 @@ def _load(flow: str, file: Path, changes: Sequence[str] | None) -> Any:
 
 
 def _run_flow(flow: str, config: Any, resumes: str | None = None) -> Output:
-    home, entry = state_folder(), find_flow(flow)
+    home = state_folder()
+    entry = find_flow(flow)
     check_room(home)
     from flows.runtime.failure import explain_prefect_failure
     from flows.runtime.prefect_server import require_server
@@ -318,7 +321,8 @@ def _zero_shot_accuracy(flow: str, config: Any) -> float | None:
     if not finished:
         return None
     manifest = find_manifest(finished[0]["run_id"])
-    stored, asked = manifest["config"], config.model_dump(mode="json")
+    stored = manifest["config"]
+    asked = config.model_dump(mode="json")
     if any(stored.get(name) != asked.get(name) for name in ("task", "test", "plms", "embedder")):
         return None
     iterations = (read_summary(open_artifacts(state_folder()), manifest) or {}).get("iterations")

@@ -35,7 +35,8 @@ def runs(
 
     if flow is not None:
         find_flow(flow)  # an unknown name is an error
-    home, rows = state_folder(), []
+    home = state_folder()
+    rows = []
     artifacts = open_artifacts(home)
     for manifest in artifacts.list_runs():
         row = {key: manifest.get(key) for key in ("run_id", "flow", "started", "dataset", "error")}
@@ -55,9 +56,11 @@ def show(run_id: str) -> Output:
     from flows.engine import text
     from flows.storage.removal import lost
 
-    manifest, home = find_manifest(run_id), state_folder()
+    manifest = find_manifest(run_id)
+    home = state_folder()
     artifacts = open_artifacts(home)
-    summary, removed = read_summary(artifacts, manifest), lost(artifacts, manifest["run_id"])
+    summary = read_summary(artifacts, manifest)
+    removed = lost(artifacts, manifest["run_id"])
     if summary is not None and removed is not None:
         summary |= {"removed": str(removed)}
     stored = artifacts.finished(f"runs/{manifest['run_id']}/**/*")
@@ -69,7 +72,8 @@ def show(run_id: str) -> Output:
 
 def report(run_id: str) -> Output:
     """Rewrite the HTML report of a run and print its path."""
-    manifest, artifacts = find_manifest(run_id), open_artifacts(state_folder())
+    manifest = find_manifest(run_id)
+    artifacts = open_artifacts(state_folder())
     if manifest["flow"] == "audit":
         from flows.audit.run import write_page as write
     else:
@@ -88,8 +92,10 @@ def predict(run_id: str, texts: Annotated[list[str], typer.Argument(help="One or
     from tasks.steps.embed import embed_texts
     from tasks.students.train import load_student
 
-    home, manifest = state_folder(), resumable_manifest(run_id)
-    artifacts, run_id = open_artifacts(home), manifest["run_id"]
+    home = state_folder()
+    manifest = resumable_manifest(run_id)
+    artifacts = open_artifacts(home)
+    run_id = manifest["run_id"]
     if (report := artifacts.read_text(f"runs/{run_id}/report.json")) is None:
         raise ConfigError(f"Run {run_id} has no classifier yet. Finish it with: wasp resume {run_id}")
     if manifest.get("not_private"):
@@ -121,7 +127,8 @@ def export(
     """Write a signed bundle of a run that passes the release gate."""
     from flows.publish import bundle
 
-    home, manifest = state_folder(), resumable_manifest(run_id)
+    home = state_folder()
+    manifest = resumable_manifest(run_id)
     if approval or manifest["config"].get("export", {}).get("approval"):
         from flows.publish import export_flow
         from flows.runtime.prefect_server import require_server
@@ -157,9 +164,11 @@ def push(
 
     if (run_id is None) != all_:
         raise ConfigError("push: name one run, or all. Write: wasp push RUN, or: wasp push --all")
-    home, results = state_folder(), []
+    home = state_folder()
+    results = []
     for manifest in [find_manifest(run_id)] if run_id else open_artifacts(home).list_runs():
-        name, folder = manifest["run_id"], home / "runs" / manifest["run_id"]
+        name = manifest["run_id"]
+        folder = home / "runs" / manifest["run_id"]
         if run_id is None and ("damaged" in manifest or not (folder / DESCRIPTION).exists()):
             continue
         uri = manifest["config"].get("tracking", {}).get("mlflow")
@@ -175,8 +184,10 @@ def push(
 
 def abandon(run_id: str) -> Output:
     """Abandon a run and return its reserved, unspent budget to the dataset."""
-    home, manifest = state_folder(), resumable_manifest(run_id)
-    run_id, ledger = manifest["run_id"], open_ledger(home)
+    home = state_folder()
+    manifest = resumable_manifest(run_id)
+    run_id = manifest["run_id"]
+    ledger = open_ledger(home)
     if is_held(home, run_id, ledger):
         raise ConfigError(f"Run {run_id} is still running. Stop it first.")
     if manifest["dataset"]:

@@ -80,7 +80,8 @@ class CompareConfig(Strict):
 
     @model_validator(mode="after")
     def _names_are_unique(self) -> Self:
-        rows, columns = [row.name for row in self.rows], [column.name for column in self.columns]
+        rows = [row.name for row in self.rows]
+        columns = [column.name for column in self.columns]
         for what, names in (("rows", rows), ("columns", columns)):
             duplicates = sorted({name for name in names if names.count(name) > 1})
             if duplicates:

@@ -67,7 +67,8 @@ class CompareRun:
 
     def begin(self) -> None:
         """Record the start of the comparison in the tracker."""
-        config, seeds = self.config, ",".join(map(str, self.config.seeds))
+        config = self.config
+        seeds = ",".join(map(str, self.config.seeds))
         size = {"rows": len(config.rows), "columns": len(config.columns), "seeds": seeds}
         self.tracker.start(config.tracking.experiment or config.title, self.run_id, self._tags(), size)
         self.manifest.update(mlflow_run_id=self.tracker.mlflow_run_id)
@@ -161,7 +162,8 @@ class CompareRun:
 @contextmanager
 def comparing(config: CompareConfig) -> Iterator[CompareRun]:
     """Open a comparison: check its configurations and record how it ends."""
-    context, home = ErrorContext(), state_folder()
+    context = ErrorContext()
+    home = state_folder()
     with explained_errors(context), reported_end():
         check_room(home)
         cells = cells_of(config)

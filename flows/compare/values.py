@@ -70,7 +70,9 @@ def summary_of(comparison: Comparison, run_id: str, folder: str) -> dict[str, An
 
 def _problems(cells: Sequence[Cell]) -> list[str]:
     """Return the problems of open cells, each with the first cell that has it."""
-    home, memo, problems = state_folder(), Memo(), dict[str, str]()
+    home = state_folder()
+    memo = Memo()
+    problems = dict[str, str]()
     for cell in cells:
         for problem in problems_of(cell.config, home, memo):
             problems.setdefault(str(problem), f"rows '{cell.row}', columns '{cell.column}': {problem}")

@@ -160,7 +160,8 @@ def _explain(model: type[BaseModel], problem: dict[str, Any]) -> str:
 
 def _hint(model: type[BaseModel], location: Sequence[str | int]) -> str:
     """Return the keys that an unknown one may mean: a similar one of its group, else of another group."""
-    key, names = str(location[-1]), _fields_at(model, tuple(location[:-1]))
+    key = str(location[-1])
+    names = _fields_at(model, tuple(location[:-1]))
     paths = sorted(_paths(model), key=lambda path: path.partition(".")[0] not in SETTINGS_FIRST)
     endings = [path.rpartition(".")[2] for path in paths]
     similar = difflib.get_close_matches(key, endings, n=1, cutoff=CLOSE)

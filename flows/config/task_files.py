@@ -82,7 +82,8 @@ class InstructionsForm(_Form):
     @classmethod
     def _placeholders(cls, template: str, info: ValidationInfo) -> str:
         name = str(info.field_name)
-        valid, used = prompts.REQUIRED[name] | prompts.OPTIONAL, prompts.placeholders(template)
+        valid = prompts.REQUIRED[name] | prompts.OPTIONAL
+        used = prompts.placeholders(template)
         if unknown := sorted(used - valid):
             raise ValueError(f"unknown placeholder {_braced(unknown)}. Choose from {_braced(sorted(valid))}")
         return template
@@ -110,7 +111,8 @@ class TaskFile(_Form):
     @model_validator(mode="after")
     def _instructions_fit(self) -> Self:
         for name, template in self.instructions.model_dump().items():
-            needed, used = prompts.REQUIRED[name], prompts.placeholders(template)
+            needed = prompts.REQUIRED[name]
+            used = prompts.placeholders(template)
             if not self.labels:
                 needed, used = needed - prompts.CLASS, prompts.placeholders(prompts.without_class(template))
             if template and (missing := sorted(needed - used)):

@@ -63,7 +63,8 @@ def _read(path: Path, _changed: int, _size: int) -> Any:
 
 def line_of(path: Path, field: str) -> int | None:
     """Return the line of a field such as `plms.0.name`, or of its nearest group; None if it is not in the file."""
-    node, line = yaml.compose(path.read_text(encoding="utf-8"), yaml.SafeLoader), None
+    node = yaml.compose(path.read_text(encoding="utf-8"), yaml.SafeLoader)
+    line = None
     for part in field.split("."):
         if isinstance(node, yaml.SequenceNode) and part.isdigit() and int(part) < len(node.value):
             node = node.value[int(part)]
@@ -74,7 +75,8 @@ def line_of(path: Path, field: str) -> int | None:
         pairs = [(key, value) for key, value in node.value if key.value == part]
         if not pairs:
             break
-        line, node = pairs[0][0].start_mark.line + 1, pairs[0][1]
+        line = pairs[0][0].start_mark.line + 1
+        node = pairs[0][1]
     return line
 
 
@@ -98,7 +100,8 @@ class _Loader(yaml.SafeLoader):
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode) or key.tag == _MERGE:
                 continue
-            line, name = key.start_mark.line + 1, (key.tag, key.value)
+            line = key.start_mark.line + 1
+            name = (key.tag, key.value)
             if name in lines:
                 raise ConfigError(
                     f"{self.name}, line {line}: the key '{key.value}' is written twice, first in line {lines[name]}. "

@@ -100,7 +100,8 @@ def _checks(config: AnyConfig, home: Path) -> Iterator[Check]:
 
 # --- rows
 def _source_checks(config: AnyConfig, home: Path) -> Iterator[Check]:
-    root, private = config.data_root, config.private
+    root = config.data_root
+    private = config.private
     if private is not None:
         protects = getattr(config.privacy, "protects", "record")
         yield partial(_check_private, private, root, protects, home, config.task)

@@ -104,7 +104,8 @@ def store_frame(home: Path, name: str, rows: object) -> Path:
 
 def require_unit(config: AnyConfig, home: Path) -> None:
     """Raise ConfigError if a run that protects only records meets a cap for persons."""
-    ledger, (name, _) = open_ledger(home), dataset_of(config)
+    ledger = open_ledger(home)
+    name, _ = dataset_of(config)
     dataset = ledger.known(name)
     if dataset is None or getattr(config.guarantee, "protects", "person") == "person":
         return
@@ -156,10 +157,12 @@ def require_classes(private: PrivateRows, ledger: Callable[[], PrivacyLedger], n
     if not private.label:
         return
     if private.dataset is None:
-        declared, by = list(private.classes) if private.classes else None, "private.classes names"
+        declared = list(private.classes) if private.classes else None
+        by = "private.classes names"
     else:
         view = view_of(ledger(), private.dataset)
-        declared, by = (view.public_classes if view.label else None), f"the owner of '{private.dataset}' declared"
+        declared = view.public_classes if view.label else None
+        by = f"the owner of '{private.dataset}' declared"
     if declared is None:
         return
     if not declared:

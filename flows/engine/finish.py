@@ -93,7 +93,8 @@ def write_report(artifacts: Artifacts, run_id: str) -> Path:
     stored = artifacts.read_text(f"runs/{run_id}/report.json")
     if stored is None:
         raise ConfigError(f"Run {run_id} has no report yet. Resume with: wasp resume {run_id}")
-    report, path = from_json(json.loads(stored)), f"runs/{run_id}/synthetic.parquet"
+    report = from_json(json.loads(stored))
+    path = f"runs/{run_id}/synthetic.parquet"
     report = replace(report, places=located(artifacts, run_id, report.places))
     page = render(report, None if report.not_private else _browsed(artifacts, path))
     return artifacts.write_text(f"runs/{run_id}/report.html", page)
@@ -114,7 +115,9 @@ def _unchanged(run: Run, report: RunRecord) -> RunRecord | None:
 
     Its page, pictures and records in the same MLflow run are then complete.
     """
-    artifacts, folder, tracker = run.tools.artifacts, f"runs/{report.run_id}", run.tools.tracker
+    artifacts = run.tools.artifacts
+    folder = f"runs/{report.run_id}"
+    tracker = run.tools.tracker
     texts = [artifacts.read_text(f"{folder}/{name}.json") for name in ("report", "summary")]
     if not run.manifest.was_done or not all(texts) or not artifacts.exists(f"{folder}/report.html"):
         return None
@@ -128,8 +131,10 @@ def _unchanged(run: Run, report: RunRecord) -> RunRecord | None:
 
 
 def _report(run: Run, results: RunResults) -> RunRecord:
-    name, config = run.tools.run_name, run.config
-    folder, where = f"runs/{name.run_id}", run.tools.artifacts.where
+    name = run.tools.run_name
+    config = run.config
+    folder = f"runs/{name.run_id}"
+    where = run.tools.artifacts.where
     scores = _scores(results.student["test"], run.prepared.card.label_names)
     parties = run.manifest.values["plan"]["parties"]
     answers = _answers(run, results)
@@ -191,7 +196,8 @@ def _budget(run: Run) -> dict[str, Any] | None:
 def _map(run: Run, results: RunResults) -> MapPoints | None:
     if not results.written:
         return None
-    config, shown = run.config, run.prepared.shown
+    config = run.config
+    shown = run.prepared.shown
     return map_points(run.tools, results.written, (run.prepared.test, shown), config.execution.seed)
 
 
@@ -207,7 +213,8 @@ def _mlflow(run: Run) -> str:
 
 
 def _planned(run: Run) -> dict[str, Any]:
-    guarantee, config = run.prepared.guarantee, run.config
+    guarantee = run.prepared.guarantee
+    config = run.config
     noise = guarantee.shown_noise
     released = tuple(release.outcome() for release in run.prepared.guarantee.releases)
     return {
@@ -286,7 +293,8 @@ def _balance(run: Run, written: Sequence[Written]) -> tuple[ClassShare, ...]:
 
 def _track(run: Run, report: RunRecord, synthetic: ArtifactRef | None, note: str) -> None:
     """Describe the results for MLflow; a run without noise keeps its texts."""
-    scores, url = report.scores, page_url()
+    scores = report.scores
+    url = page_url()
     final = {"privacy/epsilon_total": report.epsilon_spent, "privacy/epsilon_added": report.epsilon_added}
     if scores:
         final |= {"student/macro_f1": scores.macro_f1}

@@ -60,7 +60,8 @@ def flow_run_name() -> str:
 
     For an invalid configuration, which the flow itself refuses, it has flow and start only.
     """
-    parameters, name = runtime.flow_run.parameters, str(runtime.flow_run.flow_name)
+    parameters = runtime.flow_run.parameters
+    name = str(runtime.flow_run.flow_name)
     started = f"{datetime.now():%Y-%m-%d-%H%M}"
     try:
         config: Any = check_config(find_flow(name).config, dict(parameters["config"]), "config")
@@ -112,7 +113,10 @@ def _execute(
     other run can spend it. A run that stops for too few texts before its first release returns its reservation. For a
     finished run whose texts were removed nothing is generated again: its summary is returned.
     """
-    flow_name, started, home, context = algorithm.__name__, time.monotonic(), state_folder(), ErrorContext()
+    flow_name = algorithm.__name__
+    started = time.monotonic()
+    home = state_folder()
+    context = ErrorContext()
     with explained_errors(context), reported_end():
         config = with_changes(config, changes)
         check_room(home)
@@ -221,7 +225,8 @@ def _tag(run: Run) -> None:
 
 
 def _announce(run: Run) -> None:
-    prepared, manifest = run.prepared, run.manifest
+    prepared = run.prepared
+    manifest = run.manifest
     plan = plan_of(run.config, prepared.card, prepared.guarantee, measured_lengths(run.tools))
     plan |= {"warnings": list(prepared.warnings)}
     page.defer(lambda: _tag(run))

@@ -193,7 +193,8 @@ def _privacy_lines(plan: Mapping[str, Any], release_lines: Sequence[str]) -> lis
         lines.append(f"private data  registered dataset {plan['dataset']}")
     if plan["group"]:
         lines.append(f"group         {plan['group']}: charged to all datasets of this group")
-    stated, exact = epsilon_text(plan["epsilon_stated"]), epsilon_text(plan["epsilon_exact"])
+    stated = epsilon_text(plan["epsilon_stated"])
+    exact = epsilon_text(plan["epsilon_exact"])
     lines.append(f"epsilon       stated {stated}, exact {exact}, delta {plan['delta']:g}, {plan['adjacency']}")
     if plan["parties"] is not None:
         lines += planned_lines(plan["parties"], epsilon_text)
@@ -243,7 +244,8 @@ def measured_lengths(tools: RunTools) -> dict[str, Lengths]:
 
     No model is called. A model that cannot be opened has no lengths; a run reports the reason.
     """
-    store, measured = CompletionStore(tools.home / "completions"), {}
+    store = CompletionStore(tools.home / "completions")
+    measured = {}
     if not store.identities():
         return {}
     for plm in tools.config.models:

@@ -87,7 +87,8 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None, re
     """
     require_addresses(config)  # before any file that it names is read
     config = with_declared_rows(config, home)
-    card, asked = load_task(config.task), config
+    card = load_task(config.task)
+    asked = config
     method = find_method(config.flow_name)
     check_numbers(config, card)
     check_metric_names()
@@ -134,7 +135,8 @@ def require_fitting_records(config: AnyConfig, home: Path) -> None:
     owner has the records, so the command alone shows it and nothing stores it; a run asks this of public rows only.
     """
     config = with_declared_rows(config, home).without_rows()
-    card, private = load_task(config.task), config.private
+    card = load_task(config.task)
+    private = config.private
     if private is None or not card.has_classes or dataset_of(config)[1]:
         return
     tools = RunTools(config, home)
@@ -161,7 +163,9 @@ def guarantee_of(config: AnyConfig) -> Guarantee[Release]:
 
 def check_numbers(config: AnyConfig, card: TaskCard) -> None:
     """Raise ConfigError unless every model can write a text of every class in each round, with classes if needed."""
-    method, models, classes = config.method, len(config.plms), len(card.labels)
+    method = config.method
+    models = len(config.plms)
+    classes = len(card.labels)
     if not card.has_classes and find_method(config.flow_name).needs_classes:
         raise ConfigError(f"task: '{card.name}' has no labels, but {config.flow_name} trains on classes. Add labels")
     if not card.has_classes and config.text_labels in ("soft", "hard"):
@@ -200,7 +204,9 @@ def _name(
     contents: Sequence[str | None],
     resumes: str | None,
 ) -> tuple[RunName, RunParts]:
-    config, dataset, fingerprint = tools.config, "", ""
+    config = tools.config
+    dataset = ""
+    fingerprint = ""
     if identity is not None:
         fingerprint = identity.fingerprint
         key = tools.zone.key if config.private else ""
@@ -231,7 +237,8 @@ def _name(
 
 def explain_change(prepared: Prepared, run_id: str) -> str:
     """Return the message for a run that cannot be resumed because something changed: what, and how to continue."""
-    tools, flow = prepared.tools, prepared.tools.run_name.flow
+    tools = prepared.tools
+    flow = prepared.tools.run_name.flow
     manifest = read_manifest(tools.artifacts, run_id)
     if not manifest:
         return f"{tools.artifacts.where('runs')}: there is no run '{run_id}'. List runs with: wasp runs"
@@ -239,7 +246,8 @@ def explain_change(prepared: Prepared, run_id: str) -> str:
     texts = tools.artifacts.finished(f"runs/{run_id}/iteration=0/plm=*/samples.parquet")
     parts = replace(prepared.parts, card=load_task(tools.config.task))  # whole: that of the id may lack a field
     changed = changed_parts(parts, manifest, is_same, texts)
-    writer, this = written_by(manifest), written_by(initial_values(run_id, flow, None, {}))
+    writer = written_by(manifest)
+    this = written_by(initial_values(run_id, flow, None, {}))
     by = "" if writer == this else f" It was written by {writer}; this is {this}."
     return (
         f"Run {run_id} cannot be resumed: its {changed} changed since it started.{by} Restore what changed, or start a "

@@ -32,7 +32,8 @@ def preview_rows(config: AnyConfig, home: Path, rows: int) -> dict[str, Any]:
     answers: dict[str, AnswerCounts] = {}
     usage = Usage()
     for plm in config.writers:
-        prompts, model = sample_prompts(tools, card, plm, rows), tools.model(plm)
+        prompts = sample_prompts(tools, card, plm, rows)
+        model = tools.model(plm)
         note = partial(state_of, model)
         with cancellation.work(), tools.progress(f"preview {plm}", len(prompts), note) as advance:
             completions = model.complete(prompts, lambda *_: advance(1))

@@ -27,7 +27,8 @@ def write_texts(config: dict[str, Any], run: dict[str, str], stores: dict[str, s
     """
     guard_logs()
     checked: Any = check_config(find_flow(run["flow"]).config, config, "config")
-    name, parts = RunName(**run), SharedStores(**stores)
+    name = RunName(**run)
+    parts = SharedStores(**stores)
     texts = TypeAdapter(WriteJob).validate_python(job)
     for form in (checked, name, parts, texts):
         require_addresses(form)

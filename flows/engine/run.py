@@ -126,14 +126,16 @@ class Run:
     @property
     def base_job(self) -> WriteJob:
         """The common part of the jobs of all new texts, without model and iteration."""
-        seed, examples = self.config.execution.seed, self.examples_per_prompt
+        seed = self.config.execution.seed
+        examples = self.examples_per_prompt
         return WriteJob(self.prepared.card, "", plm_index=0, iteration=0, seed=seed, examples_per_prompt=examples)
 
     def write_jobs(
         self, iteration: int, weights: Weights, examples: ArtifactRef | None, written: Sequence[Written]
     ) -> list[WriteJob]:
         """Return one job per PLM; together they write the round's texts and those missing from earlier rounds."""
-        jobs, offset = [], sum(table.samples.rows for table in written)
+        jobs = []
+        offset = sum(table.samples.rows for table in written)
         for plm, count in self.counts(iteration, weights, written).items():
             number = self.plms.index(plm)
             job = replace(
@@ -216,7 +218,8 @@ class Run:
 
     def measure_job(self, iteration: int, written: Sequence[Written]) -> MeasureJob:
         """Return the job that measures all texts so far."""
-        fid, seed = self.config.evaluation.fid_reference, self.config.execution.seed
+        fid = self.config.evaluation.fid_reference
+        seed = self.config.execution.seed
         return MeasureJob(iteration, tuple(written), fid, self.prepared.test, self.prepared.public, seed)
 
     @property
@@ -243,7 +246,8 @@ class Run:
 
     def vote(self, iteration: int, votable: Sequence[Written]) -> ArtifactRef:
         """Return the noisy votes of the private records, of this run or of several parties, on texts."""
-        spec, federation = self.vote_spec(iteration), self.prepared.federation
+        spec = self.vote_spec(iteration)
+        federation = self.prepared.federation
         if federation is None:
             return self.release(vote, spec, votable)
         return self.release(federated_vote, spec, votable, federation, self.dropped, get_run_logger().info)
@@ -312,7 +316,8 @@ class Run:
 
     def train(self, written: Sequence[Written]) -> RunResults:
         """Collect the texts of the result, train and test the student on them; return the results of the run."""
-        prepared, classes = self.prepared, self.prepared.card.label_names
+        prepared = self.prepared
+        classes = self.prepared.card.label_names
         if self.config.labels_texts:
             self.soft = run_step(
                 label_softly, self.tools, classes, self.density, self.config.text_labels == "hard", written

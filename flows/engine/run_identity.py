@@ -134,7 +134,8 @@ def changed_parts(
     cards = [layout.card(parts.card, is_listed) for layout in LAYOUTS for is_listed in (True, False)]
     changed = [] if is_same else ["settings"]
     if "identity" in manifest:
-        stored, now = manifest["identity"], parts.to_json()
+        stored = manifest["identity"]
+        now = parts.to_json()
         now["task file"] = next((value for card in cards if (value := digest(card)) == stored["task file"]), "")
         return " and ".join([*changed, *(name for name in stored if name != "settings" and stored[name] != now[name])])
     if changed or not texts:
@@ -142,7 +143,8 @@ def changed_parts(
     plain = [json.loads(canonical(card)) for card in cards]
     identities = {name: identity for name, identity, *_ in parts.models}
     for path, entry in texts.items():
-        name, written = PurePosixPath(path).parts[-2].removeprefix("plm="), entry["parameters"]
+        name = PurePosixPath(path).parts[-2].removeprefix("plm=")
+        written = entry["parameters"]
         if written["card"] not in plain and "task file" not in changed:
             changed.append("task file")
         if written["model"] != identities.get(name):
@@ -180,7 +182,8 @@ def _with_defaults(flow: str, settings: Settings) -> Settings:
             group = group.get(part) if isinstance(group, dict) else None
         if isinstance(group, dict):
             group.setdefault(name, value)
-    method, privacy = settings["method"], settings["privacy"]
+    method = settings["method"]
+    privacy = settings["privacy"]
     if flow == "aug_pe" and method["keywords"] == "private_vocabulary":
         method.setdefault("words", 10)
     if "joined_by" in privacy and privacy["joined_by"] is None:

@@ -60,7 +60,8 @@ def require_addresses(form: Any) -> None:
 
 def find_permitted_config(field: str, name: str) -> Path:
     """Return the file of a configuration that a form names, after a check of the file and of each file it extends."""
-    path, policy = _config_file(name), server_policy()
+    path = _config_file(name)
+    policy = server_policy()
     if policy is not None:
         permit = partial(_Wall(policy, None).check_file, field)
         permit(path)
@@ -73,13 +74,17 @@ class _Wall:
     """The rules for one form. `root`: base folder of its relative paths."""
 
     def __init__(self, policy: ServerPolicy, root: str | None) -> None:
-        self._policy, self._root, self._home = policy, root, state_path()
+        self._policy = policy
+        self._root = root
+        self._home = state_path()
         self._folder = Path(environment().data or self._home).expanduser().resolve()
         self._datasets: dict[tuple[int, int], str] | None = None
 
     def check(self, address: NamedAddress) -> None:
         """Raise ConfigError unless a form may name this place; an empty text names none."""
-        field, kind, value = address.field, address.kind, address.value
+        field = address.field
+        kind = address.kind
+        value = address.value
         if not value:
             return
         if isinstance(kind, OneOf):
@@ -203,7 +208,8 @@ def _is_name(kind: AddressKind, value: str) -> bool:
 
 def _config_file(name: str) -> Path:
     """Return the file of a configuration: in the working folder, or one that ships."""
-    path, shipped = find_config(Path(name)), find_config(CONFIGS / name)
+    path = find_config(Path(name))
+    shipped = find_config(CONFIGS / name)
     return shipped if not is_config(path) and is_config(shipped) else path
 
 
@@ -229,7 +235,8 @@ def _exists(path: Path) -> bool:
 
 def _files_at(path: Path) -> Iterator[Path]:
     """Yield a path, and all files and folders in it; links to folders are followed."""
-    open_, seen = [path], set[Path]()
+    open_ = [path]
+    seen = set[Path]()
     while open_:
         entry = open_.pop()
         yield entry

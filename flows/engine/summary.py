@@ -22,8 +22,11 @@ from tasks.reporting.run_record import Outgoing, RunRecord
 
 def summary(run: Run, report: RunRecord, mlflow: str) -> RunSummary:
     """Return the summary of a finished run; `mlflow` is the location of its MLflow run."""
-    tracker, scores, useful = run.tools.tracker, report.scores, report.usefulness
-    where, folder = run.tools.artifacts.where, f"runs/{report.run_id}"
+    tracker = run.tools.tracker
+    scores = report.scores
+    useful = report.usefulness
+    where = run.tools.artifacts.where
+    folder = f"runs/{report.run_id}"
     last = report.iterations[-1] if report.iterations else None
     own: dict[str, Any] = {
         "dataset": run.dataset,
@@ -89,7 +92,8 @@ SHOWN_CHARACTERS = 1200
 
 def outgoing(run: Run) -> tuple[Outgoing, ...]:
     """Return one line per PLM: destinations, number of different prompts, tokens and the last prompt."""
-    lines, connectors = [], {model.name: model.connector for model in run.config.models}
+    lines = []
+    connectors = {model.name: model.connector for model in run.config.models}
     for plm in run.models:
         prompts = _prompts(run, [table for table in run.generated if table.plm == plm])
         usage = sum((iteration.usage[plm] for iteration in run.facts_so_far if plm in iteration.usage), Usage())

@@ -48,7 +48,8 @@ def _embedding(value: dict[str, Any]) -> list[str]:
     planned = value.get("embedding")
     if planned is None:
         return []
-    records, named = planned["records"], f"dataset: {planned['dataset']}, " if planned["dataset"] else ""
+    records = planned["records"]
+    named = f"dataset: {planned['dataset']}, " if planned["dataset"] else ""
     part = f". To use a part, write private: {{{named}rows: {records // 10}, of: {records}}}"
     time = duration(60 * planned["minutes"])
     return [

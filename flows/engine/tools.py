@@ -154,7 +154,8 @@ class RunTools:
     @property
     def private(self) -> PrivateRef:
         """The private dataset, closed; ConfigError in a run that has none."""
-        config, where = self.config, self.config.private
+        config = self.config
+        where = self.config.private
         if where is None:
             raise ConfigError("private: not set, so no private rows can be opened. Set private.path.")
         private = private_ref(where, lambda: self.ledger, config.data_root, config.execution.seed)

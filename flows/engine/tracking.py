@@ -23,7 +23,8 @@ PARENT: ContextVar[str | None] = ContextVar("PARENT", default=None)
 
 def serving(config: AnyConfig) -> dict[str, Any]:
     """Return how MLflow serves the student; a student on vectors needs the run's embedder."""
-    embedder, needs = config.embedder, ["numpy", "pandas"]
+    embedder = config.embedder
+    needs = ["numpy", "pandas"]
     served: dict[str, Any] = {"folder": "student", "name": "student", "registered": None}
     if config.student.kind == "finetune":
         return served | {"needs": [*needs, "torch", "transformers"], "embedder": None}
@@ -65,10 +66,12 @@ def start_tracking(run: Run) -> None:
     """Describe a run that starts or resumes for MLflow; configuration.yaml leaves out the places of data."""
     values = run.config.model_dump(mode="json", exclude=PLACES) | {"task": run.prepared.card.name}
     text = "# Places of data are left out.\n" + yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
-    name, file = run.tools.run_name, "configuration.yaml"
+    name = run.tools.run_name
+    file = "configuration.yaml"
     run.tools.artifacts.write_text(f"runs/{name.run_id}/{file}", text)
     experiment = run.config.tracking.experiment or run.prepared.card.name
-    tags, parameters = tags_of(run.config, name), tracked_parameters(run)
+    tags = tags_of(run.config, name)
+    parameters = tracked_parameters(run)
     run.tools.tracker.start(experiment, name.run_id, tags, parameters, files={file: file})
 
 

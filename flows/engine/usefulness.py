@@ -14,7 +14,8 @@ NO_ZERO_SHOT = "every text of this run depends on a release"
 
 def usefulness(run: Run, results: RunResults) -> Usefulness | None:
     """Return a run's accuracies, chance and baselines; None without test rows."""
-    student, texts = results.student, results.synthetic.rows if results.synthetic else None
+    student = results.student
+    texts = results.synthetic.rows if results.synthetic else None
     test = student["test"]
     if test is None:
         return None

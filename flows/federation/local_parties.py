@@ -51,8 +51,10 @@ def partition(source: RowsRef, folder: Path, settings: Partition, home: Path | N
     """
     home = home or state_folder()
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    zone, private = open_zone(home), PrivateRef(folder.name, source)
-    names, labels = write_parties(zone, private, settings, folder), labels_of(zone, private)
+    zone = open_zone(home)
+    private = PrivateRef(folder.name, source)
+    names = write_parties(zone, private, settings, folder)
+    labels = labels_of(zone, private)
     connector, _, model = settings.embedder.partition(":")
     person = {"person": "person"} if source.person else {}
     values: dict[str, Any] = {

@@ -87,13 +87,15 @@ def load_party(path: Path) -> Party:
 
     Raises ConfigError, with the party's line of the registry, if the registry lacks its key.
     """
-    config, folder = load_config(PartyConfig, path), str(path.resolve().parent)
+    config = load_config(PartyConfig, path)
+    folder = str(path.resolve().parent)
     if config.name == COORDINATOR:
         raise ConfigError(f"{path}: name: '{COORDINATOR}' is the coordinator's line of the registry. Use another name.")
     home = Path(resolve_path(config.home, folder)).expanduser()
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     check_closed(home)
-    ledger, secret = open_ledger(home), open_signing_key(home, PARTY_KEY)
+    ledger = open_ledger(home)
+    secret = open_signing_key(home, PARTY_KEY)
     registry, coordinator = _registered(config.name, secret, Path(resolve_path(config.registry, folder)).expanduser())
     labels = config.labels
     if labels is None and config.private.dataset is not None:
@@ -132,7 +134,8 @@ def _registered(name: str, secret: bytes, path: Path) -> tuple[dict[str, bytes],
 def _set_group_and_cap(config: PartyConfig, ledger: PrivacyLedger, dataset: str) -> None:
     """Write group and cap of the file to the ledger if they differ."""
     join_group(ledger, config.private, dataset)
-    cap, status = config.cap, ledger.status(dataset)
+    cap = config.cap
+    status = ledger.status(dataset)
     current = None if status.cap is None else (status.cap, status.delta, status.cap_protects)
     if current != (None if math.isinf(cap.epsilon) else (cap.epsilon, cap.delta, cap.protects)):
         ledger.set_cap(dataset, cap.epsilon, cap.delta, current_user(), "party.yaml", cap.protects)
@@ -186,7 +189,8 @@ class Rounds:
         cannot be returned; the next call tries again.
         """
         ended = {run.rpartition("/")[2] for run in rounds_with(names, File.ENDED)}
-        aborted, calls = rounds_with(names, File.ABORT), rounds_with(names, File.CALL)
+        aborted = rounds_with(names, File.ABORT)
+        calls = rounds_with(names, File.CALL)
         calls = {at: call for at, call in calls.items() if at not in aborted and at.split("/")[1] not in ended}
         for plan in [plan for plan, key in self.keys.items() if key.plan.at not in calls]:
             del self.keys[plan]

@@ -30,7 +30,8 @@ class EvolutionRun(Run):
             copies=copies,
             part=VARIED,
         )
-        first, own = len(self.models), self.plms if table.plm == SURVIVORS else ()
+        first = len(self.models)
+        own = self.plms if table.plm == SURVIVORS else ()
         listed = {
             model.name for model in self.config.models if model.is_listed and job.manner.variation == "paraphrase"
         }

@@ -42,7 +42,8 @@ def verify_bundle(folder: Path, home: Path, key: Path | None = None) -> dict[str
     `key`: the sender's public key; default: the key of this state folder, else the key in the bundle. The latter
     proves only that the files did not change after signing. ConfigError if the folder is not a bundle.
     """
-    content, pem = _read(folder, MANIFEST), _read(folder, PUBLIC_KEY)
+    content = _read(folder, MANIFEST)
+    pem = _read(folder, PUBLIC_KEY)
     expected = read_public(key) if key is not None else own_public(home)
     trusted = expected is not None and key_fingerprint(expected) == key_fingerprint(pem)
     problems = []

@@ -77,7 +77,8 @@ class BundleFacts:
         """Neighbouring datasets of the privacy guarantee."""
         if not self.report.opens_rows:
             return "none, because no private rows were used"
-        protects, adjacency = self.book["plan"]["protects"], self.book["plan"]["adjacency"]
+        protects = self.book["plan"]["protects"]
+        adjacency = self.book["plan"]["adjacency"]
         whom = "one record" if protects == "record" else f"one {protects}"
         return f"adding or removing {whom}" if adjacency == "add_remove" else f"replacing {whom} by another"
 
@@ -111,7 +112,8 @@ class BundleFacts:
 
 def dataset_card(facts: BundleFacts) -> str:
     """Return the text of README.md."""
-    report, useful = facts.report, facts.report.usefulness
+    report = facts.report
+    useful = facts.report.usefulness
     config = facts.book["config"]
     text = template("card.md.j2").render(
         size=_size(report.n_synthetic),

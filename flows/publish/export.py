@@ -44,7 +44,8 @@ def export_run(
     passages of private rows; LedgerError if the privacy ledger does not verify; AuditError if the newest audit of the
     run's noise failed.
     """
-    run, artifacts = f"runs/{manifest['run_id']}", open_artifacts(home)
+    run = f"runs/{manifest['run_id']}"
+    artifacts = open_artifacts(home)
     _require_empty(folder)
     summary, report = gate.shareable(artifacts, manifest)
     audits, never = gate.require_no_red_audit(artifacts, manifest)
@@ -74,7 +75,6 @@ def export_run(
     if overlap_check:  # last: its answer has no noise
         overlap = gate.search(home, artifacts, manifest, rows)
         facts = replace(facts, overlap=overlap, unsearched="" if overlap else "this run opened no private row")
-    secret = open_signing_key(home)
 
     def fill(scratch: Path) -> None:
         pq.write_table(to_arrow(rows, "synthetic.parquet"), scratch / "synthetic.parquet", compression="zstd")
@@ -84,7 +84,7 @@ def export_run(
         _write_json(scratch / "summary.json", {key: summary.to_json().get(key) for key in SHARED + SPENT})
         _write_json(scratch / "croissant.json", croissant(facts, scratch))
         (scratch / "README.md").write_text(dataset_card(facts), encoding="utf-8")
-        bundle.seal(scratch, secret, _manifest(facts))
+        bundle.seal(scratch, open_signing_key(home), _manifest(facts))
         # Record the export before the bundle becomes visible, so a crash cannot leave an unrecorded bundle.
         if manifest["dataset"]:
             open_ledger(home).note(_ledger_entry(facts, file_sha256(scratch / bundle.MANIFEST)))

@@ -36,7 +36,8 @@ def export(run_id: str, folder: str, license_: str = "other", overlap_check: boo
         The JSON object of `wasp export --json`.
     """
     home = state_folder()
-    manifest, requester = read_manifest(open_artifacts(home), run_id), current_user()
+    manifest = read_manifest(open_artifacts(home), run_id)
+    requester = current_user()
     return export_run(home, manifest, Path(folder), license_, overlap_check, lambda facts: _approve(facts, requester))
 
 

@@ -53,7 +53,8 @@ def shareable(artifacts: Artifacts, manifest: dict[str, Any]) -> tuple[RunSummar
     summary, report = (artifacts.read_text(f"runs/{run_id}/{name}.json") for name in ("summary", "report"))
     if manifest["state"] != "done" or summary is None or report is None:
         raise ConfigError(f"Run {run_id} is not finished. Resume it with: wasp resume {run_id}")
-    values, parsed = RunSummary.from_json(json.loads(summary)), from_json(json.loads(report))
+    values = RunSummary.from_json(json.loads(summary))
+    parsed = from_json(json.loads(report))
     if values.epsilon_spent is None or parsed.not_private:
         raise ConfigError(f"Run {run_id} is NOT PRIVATE (no noise was added). It cannot be exported.")
     if not artifacts.exists(f"runs/{run_id}/synthetic.parquet") and not values.n_synthetic:
@@ -125,7 +126,8 @@ def search(home: Path, artifacts: Artifacts, manifest: dict[str, Any], texts: pd
     fingerprint = _fingerprint(artifacts, manifest)
     tools = RunTools(config, home, RunName(manifest["run_id"], manifest["flow"], manifest["dataset"], fingerprint))
     by_id = dict(zip(texts["sample_id"].tolist(), texts["text"].tolist(), strict=True))
-    what, where = "whether texts repeat passages of the private rows", "answer of wasp export, manifest of the bundle"
+    what = "whether texts repeat passages of the private rows"
+    where = "answer of wasp export, manifest of the bundle"
     run = (current_user(), manifest["flow"], manifest["run_id"])
     slot = f"search {digest({str(sample): text for sample, text in by_id.items()})[:16]}"
     detail = canonical({"what": what, "where": where})

@@ -129,7 +129,8 @@ def collect(ledger: PrivacyLedger, home: Path, dataset: str) -> dict[str, Any]:
     problems = ledger.verify(name, second=second_opinion)
     if problems:
         return {"dataset": name, "names": [name], "made": now(), "problems": list(problems)}
-    status, entries = ledger.status(name), ledger.history(name)
+    status = ledger.status(name)
+    entries = ledger.history(name)
     runs = [_run(home, status, run_id, entries) for run_id in _runs(entries)]
     persons = bool(status.units) and all(unit.startswith("person/") for unit in status.units)
     return {key: getattr(status, key) for key in STATUS} | {
@@ -163,7 +164,8 @@ def _run(home: Path, status: Status, run_id: str, entries: Sequence[Entry]) -> d
     epsilon of the charged ones; `loss`: of all, an upper bound (`at_most`) if the run's files are missing. `sure`: the
     certainty that an attacker who sees the run's output reaches from 50 % and from 1 %.
     """
-    delta, report = status.delta or 0.0, _report(home, run_id)
+    delta = status.delta or 0.0
+    report = _report(home, run_id)
     own = [entry for entry in entries if entry.run_id == run_id and not entry.kind.startswith(GROUP)]
     released, events, at_most = output_of(open_artifacts(home), run_id, entries, report)
     charged = [entry for entry in released if entry.run_id == run_id]
@@ -235,7 +237,8 @@ def _sure(epsilon: float | None) -> tuple[float, float]:
 
 
 def _report(home: Path, run_id: str) -> RunRecord | None:
-    artifacts, path = open_artifacts(home), f"runs/{run_id}/report.json"
+    artifacts = open_artifacts(home)
+    path = f"runs/{run_id}/report.json"
     text = artifacts.read_text(path)
     if text is None:
         return None

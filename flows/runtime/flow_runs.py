@@ -31,7 +31,8 @@ def end_left_tasks(earlier: str | None) -> None:
     Args:
         earlier: id of the flow run that executed this run before, which may be the current one (Retry).
     """
-    own, attempt = runtime.flow_run.id, runtime.flow_run.run_count
+    own = runtime.flow_run.id
+    attempt = runtime.flow_run.run_count
     if own is not None:
         crash_open_tasks(str(own), attempt)
     if earlier is not None and earlier != str(own):

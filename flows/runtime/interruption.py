@@ -40,7 +40,8 @@ class _State:
 def described(lines: Lines) -> Iterator[None]:
     """Print these lines if the block is interrupted."""
     before = _State.lines
-    _State.lines, _State.is_reported = lines, False
+    _State.lines = lines
+    _State.is_reported = False
     try:
         yield
     finally:

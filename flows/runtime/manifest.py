@@ -193,7 +193,8 @@ def code_commit() -> str:
 
 def written_by(manifest: Mapping[str, Any]) -> str:
     """Return the version that wrote a run last, with its commit if that is known."""
-    version, commit = manifest["versions"].get(PROJECT, "unknown"), manifest.get("commit", "")
+    version = manifest["versions"].get(PROJECT, "unknown")
+    commit = manifest.get("commit", "")
     return f"version {version}, commit {commit[:8]}" if commit else f"version {version}"
 
 

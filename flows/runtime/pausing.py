@@ -68,7 +68,8 @@ def _pause(subject: str, key: str, text: str, nothing: str) -> Answer:
     The timeout of Prefect's pause is longer than ours, because Prefect fails the run with an unspecific message.
     """
     display().say(f"waiting {APPROVAL_MINUTES} minutes for approval: {runtime.flow_run.ui_url}")
-    run, form = UUID(str(runtime.flow_run.id)), Answer.with_initial_data(description=text)
+    run = UUID(str(runtime.flow_run.id))
+    form = Answer.with_initial_data(description=text)
     unique = f"{key}-{time.time_ns()}"
     state: State[Any] = Paused(timeout_seconds=60 * APPROVAL_MINUTES + GRACE_SECONDS, pause_key=unique)
     keys = keyset_from_paused_state(state)

@@ -42,7 +42,8 @@ class Progress:
 
         work = self.work
         with work.lock:
-            self.is_queued, self.updated = False, time.monotonic()
+            self.is_queued = False
+            self.updated = time.monotonic()
         percent = round(100 * work.done / work.total, 1)
         description = f"{work.what}: {work.done} of {work.total}, {work.describe()}"
         if self.artifact is None:

@@ -85,7 +85,9 @@ def require_host(address: NamedAddress) -> None:
 
 def check_host(policy: ServerPolicy, address: NamedAddress) -> None:
     """Raise ConfigError unless a host is the vendor's or is listed, and may get its key."""
-    field, kind, key = address.field, address.kind, address.key or NO_KEY
+    field = address.field
+    kind = address.kind
+    key = address.key or NO_KEY
     assert isinstance(kind, AddressKind)
     scheme, host = origin(address.value)
     vendor_url, vendor_key = address.vendor

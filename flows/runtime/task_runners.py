@@ -88,7 +88,8 @@ def _execution() -> Execution:
     """Return the execution settings of the flow run, with the changes that its parameters contain."""
     context = FlowRunContext.get()
     parameters = (context.parameters or {}) if context is not None else {}
-    config, changes = parameters.get("config"), parameters.get("changes")
+    config = parameters.get("config")
+    changes = parameters.get("changes")
     if config is None:
         return Execution()
     if not isinstance(config, dict):

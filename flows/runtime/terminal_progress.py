@@ -203,7 +203,8 @@ class Bars(Display):
         """Set the line below the bars."""
         now = time.monotonic()
         started = self._iterations.started if self._iterations and done else now
-        self._iterations, self._cost = _Iterations(iterations, done, started, now), text
+        self._iterations = _Iterations(iterations, done, started, now)
+        self._cost = text
 
     def _described(self) -> str:
         iterations = self._iterations
@@ -270,7 +271,8 @@ class _Messages(logging.Handler):
 @contextmanager
 def connector_messages() -> Iterator[None]:
     """Show warnings and notices of the connectors in the block."""
-    connectors, messages = logging.getLogger("connectors"), _Messages(logging.INFO)
+    connectors = logging.getLogger("connectors")
+    messages = _Messages(logging.INFO)
     if any(isinstance(handler, _Messages) for handler in connectors.handlers):
         yield
         return
@@ -289,7 +291,8 @@ def show() -> Iterator[Display]:
     """Set the display of this process: warnings with `wasp -q`, bars on a terminal, else lines."""
     from flows.config.environment import environment
 
-    before, is_quiet = _Current.display, environment().quiet
+    before = _Current.display
+    is_quiet = environment().quiet
     try:
         with connector_messages():
             if not is_quiet and terminal().isatty():

@@ -90,7 +90,8 @@ def _newest(findings: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]], cas
             kind = name.split()[0]
             applies = _are_same_votes(kind, finding, case.claim)
         if applies:
-            claimed, proven = finding["epsilon_claimed"], finding["epsilon_proven"]
+            claimed = finding["epsilon_claimed"]
+            proven = finding["epsilon_proven"]
             newest[kind] = AuditLine(audit["run_id"], audit["ended"], name, finding["passed"], claimed, proven)
     return list(newest.values())
 
@@ -104,7 +105,8 @@ def _is_same_part(finding: Mapping[str, Any], charge: Charge) -> bool:
     same_kind = charge.mechanism.endswith(str(finding["noise"]))
     if charge.mechanism == "dp_sgd" and any(finding[name] != charge.event[name] for name in STEPS):
         return False
-    ours, theirs = charge.noise_scale * finding["sensitivity"], finding["noise_scale"] * charge.sensitivity
+    ours = charge.noise_scale * finding["sensitivity"]
+    theirs = finding["noise_scale"] * charge.sensitivity
     return same_kind and charge.adjacency == finding["adjacency"] and math.isclose(ours, theirs, rel_tol=1e-4)
 
 

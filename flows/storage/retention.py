@@ -114,14 +114,16 @@ def state_files(home: Path) -> Iterator[Item]:
     for folder, _, names in os.walk(home):
         for name in sorted(names):
             with suppress(FileNotFoundError):
-                stat, path = (Path(folder) / name).lstat(), (Path(folder) / name).relative_to(home)
+                stat = (Path(folder) / name).lstat()
+                path = (Path(folder) / name).relative_to(home)
                 run_id = path.parts[1] if path.parts[0] == "runs" and len(path.parts) > 2 else ""
                 yield Item(str(path), kind_of(path), stat.st_size, datetime.fromtimestamp(stat.st_mtime, UTC), run_id)
 
 
 def kind_of(path: Path) -> str:
     """Return the kind of a file by its path relative to the state folder; STAYS for a file that no rule removes."""
-    parts, name = path.parts, path.name
+    parts = path.parts
+    name = path.name
     if parts[0] not in ("prefect", "mlartifacts") and any(is_scratch(part) for part in parts):
         return LEFTOVERS
     if parts[0] == "private":
@@ -142,7 +144,8 @@ def run_states(home: Path) -> dict[str, RunState]:
         if "damaged" not in manifest and "state" in manifest:
             stamps = (manifest["started"], *manifest.get("resumed", []), manifest.get("ended"))
             times = [datetime.fromisoformat(stamp) for stamp in stamps if stamp]
-            name, is_done = manifest["run_id"], manifest["state"] == "done"
+            name = manifest["run_id"]
+            is_done = manifest["state"] == "done"
             states[name] = RunState(name, is_done, times[0], max(times), is_held_here(home, name))
     return states
 
@@ -175,12 +178,14 @@ def choose(home: Path, rules: Retention, now: datetime, free: bool) -> Retention
     `free`: no process uses the files that runs share.
     """
     runs = run_states(home)
-    intermediate, whole = rules.before("intermediate", now), rules.before("runs", now)
+    intermediate = rules.before("intermediate", now)
+    whole = rules.before("runs", now)
     stale = now - STALE
     staying = [f"run {run_id}: is running" for run_id in sorted(runs) if runs[run_id].held]
     going: dict[str, Item] = {}
     for file in state_files(home):
-        run, parts = runs.get(file.run_id), Path(file.path).parts
+        run = runs.get(file.run_id)
+        parts = Path(file.path).parts
         if file.kind in SHARED:
             is_old = free and file.kind != COMPLETIONS and file.modified < intermediate
             why = f"created on {_day(file.modified)}" if is_old else ""

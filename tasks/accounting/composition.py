@@ -165,7 +165,9 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     """
     from scipy.optimize import brentq
 
-    log_delta, lower, upper = math.log(delta), 0.0, 1.0
+    log_delta = math.log(delta)
+    lower = 0.0
+    upper = 1.0
     if _log_delta(mu, lower) < log_delta:
         return 0.0
     while _log_delta(mu, upper) > log_delta:

@@ -215,7 +215,8 @@ def refuse_epsilon(privacy: Any, scale_of: Callable[[Any], float], otherwise: st
         scale_of: returns the scale of the noise of a promise, in integer steps.
         otherwise: a value to write instead of a smaller epsilon.
     """
-    low, high = MIN_EPSILON, privacy.epsilon
+    low = MIN_EPSILON
+    high = privacy.epsilon
     while high / low > 1.001:
         middle = math.sqrt(low * high)
         is_wide = scale_of(replace(privacy, epsilon=middle)) >= MIN_SCALE_INT

@@ -71,7 +71,8 @@ class Attack(ABC):
     def run(self, trials: int, confidence: float, advance: Advance = lambda _: None) -> dict[str, Any]:
         """Attack the release and return the claims and the findings; `advance` is called for every run of it."""
         *strengths, fresh, number = findings = self.findings(trials, confidence, advance)
-        claimed, delta = self.claims, self.noise.delta
+        claimed = self.claims
+        delta = self.noise.delta
         return claimed | {
             "epsilon_proven": max(strength.proven(delta) for strength in strengths),
             "stated_holds": claimed["epsilon_claimed"] <= claimed["epsilon_stated"],
@@ -95,7 +96,8 @@ class Attack(ABC):
 
 def claims_of(name: str, noise: Any) -> dict[str, Any]:
     """Return the claims of a mechanism: `epsilon_stated` is requested, `epsilon_claimed` accounted."""
-    charge, plan = noise.charge, getattr(noise, "training", None)
+    charge = noise.charge
+    plan = getattr(noise, "training", None)
     training = {"noise": "dp_sgd", "steps": plan.steps, "sample_rate": plan.sample_rate} if plan else {}
     return {
         "mechanism": name,
@@ -158,7 +160,8 @@ class SumsAttack(Attack):
         self, trials: int = 1000, confidence: float = CONFIDENCE, advance: Advance = lambda _: None
     ) -> list[Finding]:
         """Attack the release `2 * trials` times; return its strength in each view, its freshness and its number."""
-        direction, outputs = self.direction, self._outputs(trials, advance)
+        direction = self.direction
+        outputs = self._outputs(trials, advance)
         if self.noise.kind == "laplace":
             strengths = [self._laplace_finding(outputs, direction, confidence)]
         else:
@@ -172,7 +175,8 @@ class SumsAttack(Attack):
 
         Missing releases are zero.
         """
-        baseline, runs = self.baseline, []
+        baseline = self.baseline
+        runs = []
         for _ in range(trials):
             runs.append([self.draw(side) for side in self.sides])
             advance(2)
@@ -193,7 +197,8 @@ class SumsAttack(Attack):
         expected = self.noise.releases * float((view**2).sum())
         errors = int((without > expected / 2).sum()), int((with_canary <= expected / 2).sum())
         bound = lower_bound(*errors, len(without), confidence)
-        remark, distance = describe_errors(errors, len(without)), float(with_canary.mean() - without.mean())
+        remark = describe_errors(errors, len(without))
+        distance = float(with_canary.mean() - without.mean())
         spread = math.sqrt((float(without.var()) + float(with_canary.var())) / 2)
         if spread and expected:
             remark += (
@@ -222,10 +227,12 @@ class SumsAttack(Attack):
         chance = -np.expm1(-1 / self.noise.scale_int)
         shape = (max(1000, min(PILOT, 20_000_000 // max(moved.size, 1))), moved.size)
         drawn = (rng.geometric(chance, shape) - rng.geometric(chance, shape)).astype(np.float64)
-        without, with_canary = self._ratio(drawn, moved), self._ratio(drawn + moved, moved)
+        without = self._ratio(drawn, moved)
+        with_canary = self._ratio(drawn + moved, moved)
         best = (0.0, 0.0)
         for threshold in np.quantile(with_canary, np.linspace(0.02, 0.98, 49)) - 1e-9:
-            alarms, misses = (without >= threshold).mean(), (with_canary < threshold).mean()
+            alarms = (without >= threshold).mean()
+            misses = (with_canary < threshold).mean()
             bound = epsilon_bound(round(alarms * trials), round(misses * trials), trials, confidence)
             best = max(best, (bound, float(threshold)))
         return best[1]
@@ -316,7 +323,8 @@ class FederatedRun:
         nobody = replace(
             ballot, vectors=ballot.vectors[:0], labels=(), persons=() if ballot.persons is not None else None
         )
-        first, other = tools_of_ballot(ballot), tools_of_ballot(nobody)
+        first = tools_of_ballot(ballot)
+        other = tools_of_ballot(nobody)
         tools = [first, *[other] * (self.parties.bearers - 1)]
         return [self._round(self._plan(iteration), tools) for iteration in range(self.noise.releases)]
 
@@ -330,7 +338,8 @@ class FederatedRun:
 
     def _plan(self, iteration: int) -> RoundPlan:
         """Return the plan of a round whose parties are the honest ones."""
-        parties, privacy = self.parties, self.noise.privacy
+        parties = self.parties
+        privacy = self.noise.privacy
         return RoundPlan(
             run_id=VOTE,
             iteration=iteration,

@@ -66,7 +66,8 @@ def epsilon_bound(false_alarms: int, misses: int, trials: int, confidence: float
     as misses (Kairouz, Oh and Viswanath 2015, Theorem 2.1).
     """
     doubt = (1 - confidence) / 2
-    alarms, missed = largest_rate(false_alarms, trials, doubt), largest_rate(misses, trials, doubt)
+    alarms = largest_rate(false_alarms, trials, doubt)
+    missed = largest_rate(misses, trials, doubt)
     if alarms >= 1 or missed >= 1:
         return 0.0
     return max(0.0, math.log((1 - missed) / alarms), math.log((1 - alarms) / missed))
@@ -82,7 +83,8 @@ def largest_rate(errors: int, trials: int, doubt: float) -> float:
 def right_guesses(scores: Floats, included: NDArray[np.bool_], guesses: int) -> int:
     """Return how many guesses about coins are right: half for the lowest scores (left out), half for the highest."""
     order = np.argsort(scores, kind="stable")
-    out, inside = order[: guesses // 2], order[len(order) - (guesses - guesses // 2) :]
+    out = order[: guesses // 2]
+    inside = order[len(order) - (guesses - guesses // 2) :]
     return int((~included[out]).sum() + included[inside].sum())
 
 
@@ -93,7 +95,9 @@ def one_run_bound(canaries: int, guesses: int, correct: int, delta: float, confi
     nobody guesses many coins right (Steinke, Nasr and Jagielski 2023). The bound is the largest epsilon under which
     their probability is below the remaining doubt, to 1e-6.
     """
-    doubt, low, high = 1 - confidence, 0.0, 1.0
+    doubt = 1 - confidence
+    low = 0.0
+    high = 1.0
     if one_run_chance(canaries, guesses, correct, 0.0, delta) > doubt:
         return 0.0
     while one_run_chance(canaries, guesses, correct, high, delta) < doubt and high < 64:
@@ -132,7 +136,8 @@ def freshness(noises: Floats) -> Finding:
     """
     within = _correlation(noises[:, 1:], noises[:, :-1])
     between = _correlation(noises[1:], noises[:-1])
-    worst, bins = max(within, between), _of_bins(noises)
+    worst = max(within, between)
+    bins = _of_bins(noises)
     remark = f"noises of releases correlate by {worst:.1f} standard errors; up to {STANDARD_ERRORS:g} is chance"
     if bins:
         remark += f"; those of any two bins by {bins:.1f} at most; up to {PAIR_ERRORS:g} is chance"

@@ -76,7 +76,8 @@ def _text(number: int) -> str:
 @cache
 def table_classes() -> tuple[Any, Any, Any]:
     """Return configuration, language model and classifier with such a table, registered with transformers."""
-    torch, transformers = import_torch(), import_local("transformers")
+    torch = import_torch()
+    transformers = import_local("transformers")
     from types import SimpleNamespace
 
     pretrained: Any = transformers.PreTrainedModel

@@ -138,11 +138,14 @@ def herd(points: Floats, target: Floats, count: int) -> Ints:
     Greedy, each position once. Kernel herding (Chen, Welling and Smola 2010): the next point is similar to the target
     and dissimilar to earlier ones.
     """
-    similarity, taken = points @ target, np.zeros(len(points))
-    free, order = np.ones(len(points), dtype=bool), np.empty(min(count, len(points)), dtype=np.int64)
+    similarity = points @ target
+    taken = np.zeros(len(points))
+    free = np.ones(len(points), dtype=bool)
+    order = np.empty(min(count, len(points)), dtype=np.int64)
     for turn in range(len(order)):
         best = int(np.argmax(np.where(free, similarity - taken / (turn + 1), -np.inf)))
-        order[turn], free[best] = best, False
+        order[turn] = best
+        free[best] = False
         taken += points @ points[best]
     return order
 
@@ -203,9 +206,12 @@ def _posterior(shifts: Floats, noise: Floats, spread: Floats) -> Floats:
     classes = len(shifts)
     precise = 1 / np.maximum(noise, TINY)
     shares = precise / precise.sum(axis=0)
-    common, of_common = (shares * shifts).sum(axis=0), 1 / precise.sum(axis=0)
+    common = (shares * shifts).sum(axis=0)
+    of_common = 1 / precise.sum(axis=0)
     all_common = _reach(common[None], of_common[None], spread, USUAL_COMMON)
-    apart, left = shifts - common, max(1 - 1 / classes, TINY)  # part of the variance after subtracting the mean
+    # part of the variance after subtracting the mean
+    apart = shifts - common
+    left = max(1 - 1 / classes, TINY)
     all_own = _reach(apart / np.sqrt(left), noise, spread, USUAL_OWN) if classes > 1 else 0.0
     common_kept = all_common * spread / (all_common * spread + of_common + all_own * spread / classes)
     own_kept = all_own * spread / np.maximum(all_own * spread + noise, TINY)

@@ -101,11 +101,14 @@ def _before(member: DensityMember, sums: Floats, prefixes: Ints) -> Singles:
     angles = member.of(prefixes)
     if member.phases is not None:
         angles += member.phases
-        of_cos, of_sin = np.sqrt(2.0) * sums * np.cos(angles), -np.sqrt(2.0) * sums * np.sin(angles)
+        of_cos = np.sqrt(2.0) * sums * np.cos(angles)
+        of_sin = -np.sqrt(2.0) * sums * np.sin(angles)
     else:
         cos_sums, sin_sums = np.split(sums, 2, axis=1)
-        cos, sin = np.cos(angles), np.sin(angles)
-        of_cos, of_sin = cos_sums * cos + sin_sums * sin, sin_sums * cos - cos_sums * sin
+        cos = np.cos(angles)
+        sin = np.sin(angles)
+        of_cos = cos_sums * cos + sin_sums * sin
+        of_sin = sin_sums * cos - cos_sums * sin
     return np.asarray(np.concatenate([of_cos, of_sin], axis=1) / angles.shape[1], dtype=np.float32)
 
 

@@ -102,7 +102,8 @@ def difference(answers: Sequence[CellResult], row: str, reference: str, column: 
     pairs = [ours[seed] - theirs[seed] for seed in ours if seed in theirs]
     if not pairs:
         return None
-    mean, number = float(np.mean(pairs)), len(pairs)
+    mean = float(np.mean(pairs))
+    number = len(pairs)
     if number < 2:
         return Difference(mean, None, None, number)
     from scipy.stats import t

@@ -26,8 +26,10 @@ def fid(a: Vectors, b: Vectors) -> float:
     Small samples have a large distance on their own: compare only equal sizes, or `mmd`. Many rows are read in blocks,
     twice; in addition to the vectors, memory contains only a few (d, d) matrices.
     """
-    first, second = _matrix(a), _matrix(b)
-    (mean_a, factor_a), (mean_b, factor_b) = _gaussian(first), _gaussian(second)
+    first = _matrix(a)
+    second = _matrix(b)
+    mean_a, factor_a = _gaussian(first)
+    mean_b, factor_b = _gaussian(second)
     difference = mean_a - mean_b
     common = np.linalg.svd(factor_a @ factor_b.T, compute_uv=False).sum()
     distance = difference @ difference + (factor_a**2).sum() + (factor_b**2).sum() - 2.0 * common
@@ -41,14 +43,16 @@ def mmd(synthetic: Vectors, reference: Vectors) -> float:
     squared distance of two reference rows. Its mean is 0 for equal distributions at any number of rows, unlike FID; it
     may be negative.
     """
-    a, b = _as_float64(synthetic), _as_float64(reference)
+    a = _as_float64(synthetic)
+    b = _as_float64(reference)
     few = b[:_BLOCK]
     scale = max(float(np.median(_squared(few, few)[np.triu_indices(len(few), 1)])), np.finfo(float).tiny)
 
     def total(x: Factor, y: Factor) -> float:
         return float(sum(np.exp(-_squared(block, y) / scale).sum() for block in _blocks(x)))
 
-    n, m = len(a), len(b)
+    n = len(a)
+    m = len(b)
     within = (total(a, a) - n) / (n * (n - 1)) + (total(b, b) - m) / (m * (m - 1))
     return 1000 * (within - 2 * total(a, b) / (n * m))
 
@@ -59,7 +63,8 @@ def precision_recall(synthetic: Vectors, reference: Vectors, neighbours: int = N
     Kynkaanniemi et al. 2019, Eq. 1-2. precision: share of synthetic rows within some reference row's distance to its
     k-th neighbour; recall: the same with the roles exchanged. Both sets need more than k rows.
     """
-    a, b = _as_float64(synthetic), _as_float64(reference)
+    a = _as_float64(synthetic)
+    b = _as_float64(reference)
     return _covered(a, b, neighbours), _covered(b, a, neighbours)
 
 

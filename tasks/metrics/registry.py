@@ -51,7 +51,8 @@ class MetricInput:
     @cached_property
     def coverage(self) -> tuple[float | None, float | None]:
         """Precision and recall of the texts; None if there are too few rows."""
-        ours, real = self.texts_of(COVERED), thin(self.real.vectors, COVERED, self.seed)
+        ours = self.texts_of(COVERED)
+        real = thin(self.real.vectors, COVERED, self.seed)
         return (None, None) if min(len(ours), len(real)) <= NEIGHBOURS else precision_recall(ours, real)
 
 
@@ -90,7 +91,8 @@ def _probe(rows: MetricInput) -> float | None:
         return None
     from tasks.students.heads import probe_accuracy
 
-    texts, real = rows.texts, rows.real
+    texts = rows.texts
+    real = rows.real
     return probe_accuracy(texts.vectors, list(texts.labels), real.vectors, list(real.labels))
 
 

@@ -56,7 +56,8 @@ class Accuracy:
         """The exact binomial interval (Clopper and Pearson 1934)."""
         from scipy.special import betaincinv
 
-        tail, wrong = (1 - CONFIDENCE) / 2, self.rows - self.right
+        tail = (1 - CONFIDENCE) / 2
+        wrong = self.rows - self.right
         low = float(betaincinv(self.right, wrong + 1, tail)) if self.right else 0.0
         high = float(betaincinv(self.right + 1, wrong, 1 - tail)) if wrong else 1.0
         return low, high
@@ -159,7 +160,8 @@ class Gain:
 def gain_over(run: Accuracy, floor: Measured) -> Gain:
     """Return how much an accuracy exceeds a floor, with its interval."""
     base = floor.accuracy
-    (low, high), (base_low, base_high) = run.interval, base.interval
+    low, high = run.interval
+    base_low, base_high = base.interval
     difference = run.value - base.value
     below = math.hypot(run.value - low, base_high - base.value)
     above = math.hypot(high - run.value, base.value - base_low)
@@ -230,7 +232,8 @@ class Usefulness:
         """
         if self.baseline is None:
             return True
-        guided, floor = self.baseline.guided, self.baseline.floor
+        guided = self.baseline.guided
+        floor = self.baseline.floor
         if guided.loss is not None and floor.loss is not None:
             return guided.loss < floor.loss
         return guided.right > floor.right

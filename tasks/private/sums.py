@@ -79,7 +79,8 @@ class NoisySums:
     @classmethod
     def from_bytes(cls, stored: bytes) -> NoisySums:
         """Return the sums of `to_bytes`; ArtifactError if damaged or another type."""
-        body, digest = stored[:-32], stored[-32:]
+        body = stored[:-32]
+        digest = stored[-32:]
         if len(body) < HEAD.size or hashlib.sha256(body).digest() != digest:
             raise ArtifactError("The stored output of a release is damaged; restore the ledger from its backup.")
         magic, form, _, steps, scale_int, rows, _, _ = HEAD.unpack_from(body)

@@ -63,7 +63,8 @@ def curves_plot(comparison: Comparison, metric: str, form: Form = "svg") -> byte
 
 def _curves(axes: Any, comparison: Comparison, metric: str) -> None:
     """Draw a curve per row over the places of the columns; results without noise are dashed lines across."""
-    answers, places = comparison.answers, dict(zip(comparison.columns, comparison.places, strict=True))
+    answers = comparison.answers
+    places = dict(zip(comparison.columns, comparison.places, strict=True))
     for number, row in enumerate(comparison.rows):
         style = look(number)
         bare = [column for column in places if is_unnoised(answers, row, column)]

@@ -56,7 +56,8 @@ class Table:
 
 def claims(comparison: Comparison) -> list[Claim]:
     """Return each row against the reference where both share a seed; p-values are adjusted within a metric."""
-    answers, reference = comparison.answers, comparison.reference
+    answers = comparison.answers
+    reference = comparison.reference
     results = []
     for metric in comparison.metrics:
         differences = [
@@ -81,7 +82,9 @@ def tables(comparison: Comparison) -> list[Table]:
 
 def _table(comparison: Comparison, metric: str) -> Table:
     """Return the table of a metric; rows whose results all have no noise are listed apart."""
-    rows, columns, answers = comparison.rows, comparison.columns, comparison.answers
+    rows = comparison.rows
+    columns = comparison.columns
+    answers = comparison.answers
     bare = {(row, column): is_unnoised(answers, row, column) for row in rows for column in columns}
     lines = [
         (row, tuple(NOT_PRIVATE if bare[row, name] else cell_text(comparison, metric, row, name) for name in columns))
@@ -130,7 +133,8 @@ def claim_cells(comparison: Comparison, claim: Claim) -> list[str]:
     compared = (claim.row, comparison.reference)
     is_bare = any(is_unnoised(comparison.answers, row, claim.column) for row in compared)
     row = f"{claim.row} ({NOT_PRIVATE})" if is_bare else claim.row
-    ours, published = claim.ours, "" if claim.published is None else f"{claim.published:+.{DIGITS}f}"
+    ours = claim.ours
+    published = "" if claim.published is None else f"{claim.published:+.{DIGITS}f}"
     interval = "(one seed: no interval)"
     if ours.low is not None and ours.high is not None:
         interval = f"[{ours.low:+.{DIGITS}f}, {ours.high:+.{DIGITS}f}]"

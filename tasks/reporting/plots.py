@@ -70,7 +70,8 @@ def confusion_plot(report: RunRecord, form: Form = "svg") -> bytes | None:
     """Draw test rows by true class (rows) and predicted class (columns)."""
     if report.scores is None or not report.scores.confusion:
         return None
-    classes, counts = report.scores.classes, report.scores.confusion
+    classes = report.scores.classes
+    counts = report.scores.confusion
 
     def draw(figure: Any) -> None:
         from matplotlib.patches import Rectangle

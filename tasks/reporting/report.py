@@ -125,7 +125,8 @@ def _measured(facts: Facts, metric: Metric) -> str:
 
 def _key_numbers(report: RunRecord) -> list[tuple[str, str, str]]:
     """Return the measured key figures as (name, value, remark)."""
-    scores, last = report.scores, report.iterations[-1] if report.iterations else None
+    scores = report.scores
+    last = report.iterations[-1] if report.iterations else None
     cost = sum(report.usage.values(), Usage())
     unit = f"per {report.protects} at delta {report.delta:g}; " if report.opens_rows else ""
     numbers = [

@@ -201,7 +201,8 @@ def promise(report: RunRecord) -> list[str]:
             "This run used no noise (epsilon is infinite). Nothing is promised: the texts, the weights and the "
             "student may reveal private rows. Do not share them.",
         ]
-    loss, is_person = report.epsilon_spent or 0.0, report.protects == "person"
+    loss = report.epsilon_spent or 0.0
+    is_person = report.protects == "person"
     unit = "one person with all of their used rows" if is_person else "one row: one text with its label"
     odds = "zero" if report.delta <= 0 else f"1 in {round(1 / report.delta):,}"
     return [
@@ -225,7 +226,8 @@ def _among_parties(report: RunRecord) -> list[str]:
     """Return against whom the guarantee holds if several parties hold the rows."""
     if report.parties is None:
         return []
-    colluding, number = report.parties["colluding"], report.parties["number"]
+    colluding = report.parties["colluding"]
+    number = report.parties["number"]
     readers = f", even together with {colluding} of the parties" if colluding else ", not against another party"
     return [
         f"The rows are distributed over {number} parties. Nobody else saw them or the votes of one party, only sums of "

@@ -40,7 +40,8 @@ def browse(rows: pd.DataFrame) -> TextBrowser:
     """Return the data of all texts (text, label, plm, iteration), or of an even part if they are too large."""
     texts = rows["text"].tolist()
     step = max(1, -(-sum(len(text.encode()) + 16 for text in texts) // MAX_BYTES))
-    (labels, names), (models, plms) = rows["label"].factorize(), rows["plm"].factorize()
+    labels, names = rows["label"].factorize()
+    models, plms = rows["plm"].factorize()
     columns = (texts, labels.tolist(), models.tolist(), rows["iteration"].tolist())
     table = list(zip(*columns, strict=True))[::step]
     values = {"labels": names.tolist(), "models": plms.tolist(), "rows": table}

@@ -36,10 +36,12 @@ def weigh(
     """
     uniform = np.full(len(plms), 1 / len(plms))
     before = uniform if previous is None else _normalised([previous[plm] for plm in plms])
-    shares, weights = uniform, uniform
+    shares = uniform
+    weights = uniform
     if transform is not None:
         totals, sizes = _totals(release, samples, plms)
-        shares, weights = before, before
+        shares = before
+        weights = before
         if totals.sum() > 0:
             shares = _normalised(np.maximum(totals, 0))
             weights = np.ones_like(shares)
@@ -52,7 +54,8 @@ def _totals(release: pd.DataFrame, samples: pd.DataFrame, plms: Sequence[str]) -
     """Return near votes and number of released samples per PLM."""
     votes = join_votes(release, samples[["sample_id", "plm"]])
     codes = pd.Index(plms).get_indexer(pd.Index(votes["plm"]))
-    sums, sizes = np.zeros(len(plms)), np.zeros(len(plms))
+    sums = np.zeros(len(plms))
+    sizes = np.zeros(len(plms))
     np.add.at(sums, codes, votes["near"])
     np.add.at(sizes, codes, 1)
     return sums, sizes

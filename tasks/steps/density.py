@@ -65,7 +65,8 @@ def select_examples(
     """Write `number` (S) good and bad examples of each class: by votes (Eq. 7), or by the released density."""
     path = f"runs/{tools.run_id}/iteration={iteration}/selection.parquet"
     if not dense:
-        key, read = step_key("select", {"examples": number}, {"release": release.sha256}), tools.artifacts.read_table
+        key = step_key("select", {"examples": number}, {"release": release.sha256})
+        read = tools.artifacts.read_table
         samples = partial(read_samples, tools, written)
         return table_once(tools.artifacts, path, key, lambda: select(read(release), samples(), number))
     parameters: dict[str, object] = {"examples": number, "per_hub": 0, "kernel": KERNEL}
@@ -112,8 +113,11 @@ def move_to_release(texts: Texts, labels: NDArray[Any], vectors: Matrix) -> tupl
     in `UNMOVED` stays: where texts are as good as private rows, moving all of them loses accuracy. The weights of a
     class add up to its expected share of the private rows.
     """
-    expected, points, of_texts = texts.expected, texts.points, texts.labels
-    moved, weights = np.array(vectors, dtype=np.float64), np.zeros(len(labels))
+    expected = texts.expected
+    points = texts.points
+    of_texts = texts.labels
+    moved = np.array(vectors, dtype=np.float64)
+    weights = np.zeros(len(labels))
     lengths = np.linalg.norm(moved, axis=1)
     for number, label in enumerate(expected.labels):
         own = np.flatnonzero(labels == label)
@@ -145,8 +149,11 @@ def relate_to_density(samples: pd.DataFrame, vectors: Matrix, density: Density) 
 
 def choose_examples(texts: Texts, top: int) -> pd.DataFrame:
     """Return the examples of each class, in the format of `select`."""
-    expected, points, labels = texts.expected, texts.points, texts.labels
-    missing, parts = witness(expected, points, labels), []
+    expected = texts.expected
+    points = texts.points
+    labels = texts.labels
+    missing = witness(expected, points, labels)
+    parts = []
     for label in sorted(set(labels.tolist())):
         own = np.flatnonzero(labels == label)
         target = expected.of(label)
@@ -178,6 +185,7 @@ def open_texts(tools: Tools, release: ArtifactRef, written: Sequence[Written]) -
 def _density(tools: Tools, release: ArtifactRef) -> Density:
     """Return the noisy sums of a release, by class."""
     info = tools.artifacts.info(release)
-    labels, steps = tuple(info["labels"]), info["steps"]
+    labels = tuple(info["labels"])
+    steps = info["steps"]
     sums = tools.artifacts.read_table(release)["sum"].to_numpy(dtype=np.float64).reshape(len(labels), -1) / steps
     return Density(labels, sums, info["scale_int"] / steps)

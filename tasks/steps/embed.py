@@ -47,7 +47,8 @@ def embed_blocks(embedder: Embedder, texts: Sequence[str], advance: Advance | No
 
 
 def _checked(embedder: Embedder, output: Matrix, count: int) -> Matrix:
-    vectors, expected = np.asarray(output, dtype=np.float32), (count, embedder.dimension)
+    vectors = np.asarray(output, dtype=np.float32)
+    expected = (count, embedder.dimension)
     if vectors.shape != expected:
         raise FinalError(
             f"Embedder '{embedder.name}' returned vectors of shape {vectors.shape} instead of {expected}. "

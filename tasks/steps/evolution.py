@@ -92,7 +92,8 @@ def _means(tools: Tools, texts: Written, ahead: Sequence[Written]) -> Matrix:
     assert texts.vectors is not None
     own = tools.artifacts.read_matrix(texts.vectors).astype(np.float64)
     ids = pd.Index(tools.artifacts.read_table(texts.samples)["sample_id"])
-    total, number = np.zeros_like(own), np.zeros(len(own))
+    total = np.zeros_like(own)
+    number = np.zeros(len(own))
     for variations in ahead:
         assert variations.vectors is not None
         indices = ids.get_indexer(pd.Index(tools.artifacts.read_table(variations.samples)["parent_id"]))

@@ -82,7 +82,8 @@ def fuse(
 
     def table() -> pd.DataFrame:
         tables = [tools.artifacts.read_table(judgement) for judgement in judgements]
-        samples, vectors = read_samples(tools, written), read_vectors(tools, written)
+        samples = read_samples(tools, written)
+        vectors = read_vectors(tools, written)
         return choose_examples(samples, vectors, [judged for judged in tables if len(judged)], labels, number)
 
     return table_once(tools.artifacts, path, key, table)
@@ -104,7 +105,8 @@ def score_texts(
     own = np.flatnonzero((samples["plm"] == plm).to_numpy())
     if not len(own):
         return nothing
-    labels, texts = samples["label"].to_numpy(), samples["text"].tolist()
+    labels = samples["label"].to_numpy()
+    texts = samples["text"].tolist()
     number = {label: position for position, label in enumerate(classes)}
     targets = np.array([number[label] for label in labels], dtype=np.int64)
     train, held = (own[part] for part in split(targets[own], VALIDATION, seed_of("judge", student.seed, plm)))
@@ -117,7 +119,8 @@ def score_texts(
         trained = train_student(student, rows, Path(folder), advance)
         probabilities = load_student(Path(folder))(texts, vectors).probabilities
     part = np.full(len(samples), "", dtype=object)
-    part[train], part[held] = "train", "validation"
+    part[train] = "train"
+    part[held] = "validation"
     weight = np.zeros(len(samples))
     weight[train] = 1.0 if trained.weights is None else trained.weights
     columns = {
@@ -133,7 +136,8 @@ def choose_examples(
     samples: pd.DataFrame, vectors: Matrix, judgements: Sequence[pd.DataFrame], labels: Sequence[str], number: int
 ) -> pd.DataFrame:
     """Return the most influential of `PER_EXAMPLE` times as many candidates as good examples of every class."""
-    chosen, scores = samples.iloc[:0], np.zeros(0)
+    chosen = samples.iloc[:0]
+    scores = np.zeros(0)
     if judgements:
         part, weight = _parts(judgements)
         held = np.flatnonzero(part == "validation")
@@ -144,7 +148,8 @@ def choose_examples(
         learned = Labelled(vectors[shown], targets[shown], weight[shown])
         checks = Labelled(vectors[held], targets[held], np.ones(len(held)))
         scores = influence(learned, checks, len(labels)) if len(held) else np.zeros(len(shown))
-        confidence, variability = probabilities[:, shown].mean(axis=0), probabilities[:, shown].std(axis=0)
+        confidence = probabilities[:, shown].mean(axis=0)
+        variability = probabilities[:, shown].std(axis=0)
         pool = np.concatenate(candidates(confidence, variability, number * PER_EXAMPLE))
         best = pool[np.lexsort((samples["sample_id"].to_numpy()[shown[pool]], -scores[pool]))[:number]]
         chosen, scores = samples.iloc[shown[best]], scores[best]
@@ -157,6 +162,7 @@ def _parts(tables: Sequence[pd.DataFrame]) -> tuple[NDArray[np.object_], NDArray
     weight = np.zeros(len(part))
     for table in tables:
         own = (table["part"] != "").to_numpy()
-        part[own], weight[own] = table["part"].to_numpy(dtype=object)[own], table["weight"].to_numpy()[own]
+        part[own] = table["part"].to_numpy(dtype=object)[own]
+        weight[own] = table["weight"].to_numpy()[own]
     weight[part == ""] = 1.0
     return part, weight

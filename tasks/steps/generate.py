@@ -173,7 +173,9 @@ def generate(
     invalid request, and FinalError if none of the first answers of a paid model is usable.
     """
     _check(request)
-    writing, name, language = _Writing(request), request.job.plm, request.job.card.language
+    writing = _Writing(request)
+    name = request.job.plm
+    language = request.job.card.language
     first_answers, tally = FirstAnswers(model, name), tally or Tally()
     for attempt in range(request.attempts + 1):
         queries = writing.round(attempt)
@@ -231,7 +233,8 @@ class _Writing:
     """The texts of a request so far. `exhausted`: classes for which the model has no further text."""
 
     def __init__(self, request: WritingRequest) -> None:
-        self.request, self.job = request, request.job
+        self.request = request
+        self.job = request.job
         self.seen = set(request.earlier)
         self.requested: Counter[str] = Counter()
         labels = [label for label in self.job.card.label_names if label in request.counts]
@@ -256,10 +259,13 @@ class _Writing:
 
     def record(self, query: _Query, completion: Completion, cleaned: Cleaned) -> None:
         """Accept a completion or record the reason for its rejection."""
-        prompt, label, accepted = query.prompt, query.label, self.accepted[query.label]
+        prompt = query.prompt
+        label = query.label
+        accepted = self.accepted[query.label]
         self.prompts.append({"prompt_key": prompt.key, "label": label, "attempt": query.attempt, "text": prompt.text})
         self.usage += completion.usage
-        text, reason = cleaned.text, cleaned.reason
+        text = cleaned.text
+        reason = cleaned.reason
         if reason is None and normalised(text) in self.seen:
             reason = "duplicate"
         if reason is None and len(accepted) >= self.request.counts[label]:

@@ -54,7 +54,8 @@ def draw_phrases(tools: Tools, spec: DensitySpec, terms: Terms, density: Artifac
 
 
 def _chosen(tools: Tools, spec: VocabularySpec, release: ArtifactRef) -> pd.DataFrame:
-    vocabulary, info = public_vocabulary(tools, spec.where), tools.artifacts.info(release)
+    vocabulary = public_vocabulary(tools, spec.where)
+    info = tools.artifacts.info(release)
     counts = tools.artifacts.read_table(release)["sum"].to_numpy() / info["steps"]
     least = spec.threshold * spec.noise.scale
     best = np.argsort(-counts, kind="stable")[: spec.kept]

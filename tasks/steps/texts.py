@@ -59,12 +59,15 @@ def write_samples(tools: Tools, job: WriteJob) -> tuple[ArtifactRef, str]:
         verb = "vary" if job.parents else "write"
         before = traffic_of(model)
         try:
-            what, tally = f"{verb} {job.plm} t={job.iteration}", Tally()
+            what = f"{verb} {job.plm} t={job.iteration}"
+            tally = Tally()
             note = partial(_progress_note, model, tally)
             with tools.progress(what, sum(request.counts.values()), note) as advance:
-                made, down = generate(model, request, advance, tally), ""
+                made = generate(model, request, advance, tally)
+                down = ""
         except (FinalError, TemporaryError) as error:
-            made, down = empty_result(request), str(error)
+            made = empty_result(request)
+            down = str(error)
         tools.artifacts.write_table(f"{folder}/failures.parquet", made.failures, key)
         tools.artifacts.write_table(f"{folder}/prompts.parquet", made.prompts, key)
         calls = {host: traffic.since(before.get(host, Traffic())) for host, traffic in traffic_of(model).items()}

@@ -33,7 +33,8 @@ _PATIENCE, _WARM_UP, _BUCKET = 2, 0.1, 50
 
 def finetune(job: Job, folder: Path) -> Trained:
     """Train the transformer of the job's spec and write its best pass into `folder`."""
-    torch, spec = import_torch(), job.spec
+    torch = import_torch()
+    spec = job.spec
     with seeded(spec.seed):
         network = open_network(spec, job.rows.classes)
         encoded = network.encode(job.rows.texts)
@@ -63,7 +64,8 @@ def load_finetuned(folder: Path, spec: StudentSpec, classes: tuple[str, ...]) ->
 
 
 def _start_from_probe(job: Job, network: Transformer, encoded: list[list[int]]) -> None:
-    torch, rows = import_torch(), job.train
+    torch = import_torch()
+    rows = job.train
     vectors = _forward(network, network.features, [encoded[row] for row in rows], job.batch)
     layer = fit_logistic(vectors, job.targets[rows], job.weights[rows], len(job.rows.classes), PROBE_STRENGTH)
     with torch.no_grad():
@@ -73,7 +75,8 @@ def _start_from_probe(job: Job, network: Transformer, encoded: list[list[int]]) 
 
 def _trainable(job: Job, network: Transformer, encoded: list[list[int]]) -> Network:
     """Return a transformer with its rows, and AdamW with a warm-up for a tenth of the steps, then linear to zero."""
-    torch, spec = import_torch(), job.spec
+    torch = import_torch()
+    spec = job.spec
 
     def logits(ids: list[list[int]]) -> Any:
         with _autocast():
@@ -105,7 +108,8 @@ def _bucketed(job: Job, encoded: list[list[int]], epoch: int) -> Iterator[NDArra
     This needs little padding, and every pass has other batches.
     """
     generator = np.random.default_rng((job.spec.seed, epoch))
-    size, shuffled = job.batch, generator.permutation(job.train)
+    size = job.batch
+    shuffled = generator.permutation(job.train)
     batches: list[NDArray[np.int64]] = []
     for start in range(0, len(shuffled), size * _BUCKET):
         piece = shuffled[start : start + size * _BUCKET]
@@ -136,7 +140,8 @@ def _forward(network: Transformer, compute: Any, encoded: list[list[int]], size:
 def _padded(network: Transformer, encoded: list[list[int]]) -> tuple[Any, Any]:
     torch = import_torch()
     rows = [torch.tensor(ids) for ids in encoded]
-    pad, padded = torch.nn.utils.rnn.pad_sequence, {"batch_first": True}
+    pad = torch.nn.utils.rnn.pad_sequence
+    padded = {"batch_first": True}
     ids = pad(rows, padding_value=network.tokenizer.pad_token_id, **padded)
     return ids.to(_device()), pad([torch.ones_like(row) for row in rows], **padded).to(_device())
 

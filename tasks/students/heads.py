@@ -99,7 +99,8 @@ def fit_logistic(
         slopes, offsets = np.vstack([-slopes, slopes]) / 2, np.concatenate([-offsets, offsets]) / 2
     weight = np.zeros((classes, vectors.shape[1]), dtype=np.float32)
     bias = np.full(classes, offsets.min() - 10.0, dtype=np.float32)
-    weight[present], bias[present] = slopes, offsets
+    weight[present] = slopes
+    bias[present] = offsets
     return weight, bias
 
 
@@ -142,14 +143,17 @@ def _scores(layers: Layers, vectors: Matrix) -> Matrix:
 
 def _train_linear(job: Job, vectors: Matrix) -> tuple[Layers, Trained]:
     """Choose the strength on the validation rows, then fit all rows with it: once, or once per adjustment."""
-    rows, boost = job.train, Boost(job)
-    strength, best = PROBE_STRENGTH, (-1.0, float("-inf"))
+    rows = job.train
+    boost = Boost(job)
+    strength = PROBE_STRENGTH
+    best = (-1.0, float("-inf"))
     for candidate in _STRENGTHS if len(job.validation) else ():
         layer = _fit(job, vectors, rows, job.weights, candidate)
         guess = softmax(_scores([layer], vectors[job.validation]))
         accuracy, loss = accuracy_and_loss(guess, job.targets[job.validation])
         if (accuracy, -loss) > best:
-            best, strength = (accuracy, -loss), candidate
+            best = (accuracy, -loss)
+            strength = candidate
     everything = np.arange(len(vectors))
     layer = _fit(job, vectors, everything, job.weights, strength)
     for _ in range(job.epochs if job.spec.boost else 0):
@@ -163,7 +167,8 @@ def _fit(
     job: Job, vectors: Matrix, rows: NDArray[np.int64], weights: NDArray[np.float64], strength: float
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Return the head fitted to some rows; a soft row counts for each class with its probability."""
-    classes, soft = len(job.rows.classes), job.rows.soft
+    classes = len(job.rows.classes)
+    soft = job.rows.soft
     if soft is None:
         return fit_logistic(vectors[rows], job.targets[rows], weights[rows], classes, strength)
     positions, targets = np.nonzero(soft[rows] >= MIN_PROBABILITY)
@@ -176,10 +181,13 @@ def _train_mlp(job: Job, vectors: Matrix) -> tuple[Layers, Trained]:
 
     The scaling of the inputs is folded into the first one.
     """
-    torch, spec = import_torch(), job.spec
-    center, spread = vectors.mean(axis=0), vectors.std(axis=0)
+    torch = import_torch()
+    spec = job.spec
+    center = vectors.mean(axis=0)
+    spread = vectors.std(axis=0)
     spread = np.where(spread > 1e-6 * max(float(spread.max()), 1e-12), spread, 1.0)
-    scaled, rows = torch.from_numpy((vectors - center) / spread), torch.from_numpy(job.train)
+    scaled = torch.from_numpy((vectors - center) / spread)
+    rows = torch.from_numpy(job.train)
     with seeded(spec.seed):
         parts: list[Any] = []
         for wide, narrow in pairwise((vectors.shape[1], *_HIDDEN, len(job.rows.classes))):

@@ -68,12 +68,16 @@ def train_network(job: Job, network: Network) -> Trained:
     The best has the highest accuracy, then the lowest loss, on the validation rows; training stops after `patience`
     passes without a better one. With `judged_first` the untrained network counts as pass 0.
     """
-    torch, boost = import_torch(), Boost(job)
+    torch = import_torch()
+    boost = Boost(job)
     device = next(network.modules.parameters()).device
     soft = job.rows.soft
     targets = torch.from_numpy(job.targets if soft is None else np.asarray(soft, dtype=np.float32)).to(device)
     trained = [parameter for parameter in network.modules.parameters() if parameter.requires_grad]
-    best, best_key, best_state, epoch = 0, (-1.0, float("-inf")), None, 0
+    best = 0
+    best_key = (-1.0, float("-inf"))
+    best_state = None
+    epoch = 0
     for epoch in range(0 if network.judged_first else 1, job.epochs + 1):
         if epoch > 0:
             network.modules.train()
@@ -94,7 +98,8 @@ def train_network(job: Job, network: Network) -> Trained:
         if len(job.validation):
             accuracy, loss = accuracy_and_loss(softmax(network.scores(job.validation)), job.targets[job.validation])
             if (accuracy, -loss) > best_key:
-                best, best_key = epoch, (accuracy, -loss)
+                best = epoch
+                best_key = (accuracy, -loss)
                 best_state = {name: value.detach().clone() for name, value in network.modules.state_dict().items()}
             if epoch and epoch - best >= network.patience:
                 break
@@ -112,7 +117,8 @@ class Boost:
     """
 
     def __init__(self, job: Job) -> None:
-        self._job, self.weights = job, job.weights.copy()
+        self._job = job
+        self.weights = job.weights.copy()
         self._beta = beta_of(len(job.train), job.epochs)
 
     def after_pass(self, probabilities: Callable[[], NDArray[np.float64]]) -> None:

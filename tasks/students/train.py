@@ -32,7 +32,8 @@ def train_student(spec: StudentSpec, rows: TrainingRows, folder: Path, advance: 
     two classes have rows or vectors are missing, MissingPackageError when the kind needs a package of the extra
     `local`.
     """
-    targets, weights = rows.targets(), rows.row_weights()
+    targets = rows.targets()
+    weights = rows.row_weights()
     train, validation = split(targets, spec.validation_share, spec.seed)
     job = Job(spec, rows, targets, weights, train, validation, _epochs(spec), advance)
     folder.mkdir(parents=True, exist_ok=True)

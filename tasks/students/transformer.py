@@ -83,7 +83,8 @@ def load_network(folder: Path, spec: StudentSpec) -> Transformer:
 
     Raises ArtifactError if it is incomplete.
     """
-    torch, where = import_torch(), str(folder / _MODEL)
+    torch = import_torch()
+    where = str(folder / _MODEL)
     with hide_output(), _explained(f"{folder}: the student is not readable, train it again", ArtifactError):
         if not (folder / _HEAD).exists():
             return _standard(_tokenizer(where), _from_pretrained("AutoModelForSequenceClassification", where), spec)
@@ -181,7 +182,8 @@ def _explained(message: str, error: type[ConfigError | ArtifactError]) -> Iterat
 def hide_output() -> Iterator[None]:
     """Hide the progress bars of transformers and its warnings, for example about fresh heads."""
     log = import_local("transformers").utils.logging
-    bar, level = log.is_progress_bar_enabled(), log.get_verbosity()
+    bar = log.is_progress_bar_enabled()
+    level = log.get_verbosity()
     log.disable_progress_bar()
     log.set_verbosity_error()
     try:

@@ -61,7 +61,8 @@ class FirstAnswers:
     """
 
     def __init__(self, model: LanguageModel, plm: str) -> None:
-        self.model, self.plm = model, plm
+        self.model = model
+        self.plm = plm
         self.is_open = bool(getattr(model, "destinations", ()))
         self._stored_before = getattr(model, "reused", 0)
         self._seen = 0

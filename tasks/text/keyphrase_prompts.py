@@ -89,7 +89,8 @@ def read_sequences(table: pd.DataFrame) -> dict[str, tuple[tuple[str, ...], ...]
 
 def seeded(card: TaskCard, call: Call, seeding: Seeding) -> Prompt:
     """Return the prompt of one generation with its phrases."""
-    phrases, shown = seeding.phrases(call.label, call.ordinal), _examples(seeding, call)
+    phrases = seeding.phrases(call.label, call.ordinal)
+    shown = _examples(seeding, call)
     lines = [(example.phrases, example.text) for example in shown if example.phrases] or MADE_UP
     values = {
         "item": card.item,

@@ -45,6 +45,28 @@ def test_the_top_level_is_fixed() -> None:
     assert {name for name in top if not name.startswith(".")} <= ALLOWED
 
 
+def _is_two_statements(node: ast.AST) -> bool:
+    """Return whether an assignment of several values could be several lines: no value reads a target."""
+    if not (isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple)):
+        return False
+    target, value = node.targets[0], node.value
+    if not isinstance(value, ast.Tuple) or any(isinstance(part, ast.Starred) for part in value.elts):
+        return False
+    written = {ast.unparse(part) for part in target.elts}
+    read = {ast.unparse(part) for part in ast.walk(value) if isinstance(part, ast.Name | ast.Attribute)}
+    return not written & read and len(target.elts) == len(value.elts)
+
+
+def test_a_line_has_one_statement() -> None:
+    """Pairs of limits at the top of a module, such as the ends of a range, may share a line."""
+    wrong = []
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if _is_two_statements(node) and node.col_offset:
+                wrong.append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    assert wrong == []
+
+
 def test_functions_are_short() -> None:
     nodes = [node for path in FILES for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
     functions = [node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]

@@ -32,7 +32,8 @@ RENEW_SECONDS = 2.0
 def leased(store: CompletionStore, identity: str) -> Iterator[Claim]:
     """Yield a function that claims prompts; a thread renews the claims until the block ends."""
     owner = f"{process_name()}.{uuid4().hex[:16]}"
-    ended, errors = threading.Event(), list[WaspError]()
+    ended = threading.Event()
+    errors = list[WaspError]()
 
     def renew() -> None:
         while not ended.wait(RENEW_SECONDS):

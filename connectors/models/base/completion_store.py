@@ -144,7 +144,8 @@ class CompletionStore:
         A completion with finish_reason "error" is counted but not stored. `seconds`: since the caller received the one
         before, or requested the first. Of a batch that arrives at once, the first has the time of all.
         """
-        key, outcome = prompt.key, "errors" if completion.finish_reason == "error" else "answers"
+        key = prompt.key
+        outcome = "errors" if completion.finish_reason == "error" else "answers"
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         row = {name: getattr(completion, name) for name in (*_COMPLETION.split(", "), "request_id", "served_model")}
         row |= {"prompt_key": key, "prompt": canonical(prompt), "label": prompt.label, "plm": plm, "created": now}
@@ -261,7 +262,8 @@ def _select(database: sqlite3.Connection, columns: str, keys: Sequence[str]) -> 
 
 
 def _claimable(database: sqlite3.Connection, keys: Sequence[str]) -> list[str]:
-    now, state = time.time(), lru_cache(is_running)
+    now = time.time()
+    state = lru_cache(is_running)
     taken = {row[0] for row in _select(database, "prompt_key FROM answers", keys)}
     claims = _select(database, "prompt_key, owner, until FROM claims", keys)
     taken.update(key for key, owner, until in claims if until > now and state(owner) is not False)

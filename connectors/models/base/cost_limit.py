@@ -194,7 +194,8 @@ class CostBudget:
 
     def _sweep(self) -> None:
         """Find calls that nobody can settle any more; their worst price counts as spent."""
-        now, state = time.time(), lru_cache(is_running)
+        now = time.time()
+        state = lru_cache(is_running)
         for name, reservation in list(self._reservations.items()):
             running = state(name.rpartition(".")[0])
             if running is False or (running is None and reservation.until < now):

@@ -66,7 +66,9 @@ class RecordedModel:
     model_type: ClassVar[Any] = PublicFile
 
     def __init__(self, name: str, file: str, options: RecordedOptions) -> None:
-        self.name, self._file, self._options = name, file, options
+        self.name = name
+        self._file = file
+        self._options = options
         path = Path(inside_package(file))
         if not path.is_file():
             raise InputError(f"{path}: the file of recorded completions does not exist. Check the path.")
@@ -141,7 +143,8 @@ class RecordedModel:
             self._given.update(zip(missing, texts, strict=True))
 
     def _answer(self, prompt: Prompt) -> Completion:
-        words_in, text = len(prompt.text.split()), self._given[prompt.key]
+        words_in = len(prompt.text.split())
+        text = self._given[prompt.key]
         if text is None:
             error = f"All rows of label '{prompt.label}' in {self._file} are used."
             return Completion("", "exhausted", tokens_in=words_in, error=error)
@@ -213,7 +216,9 @@ class _Draws:
         if not examples:
             return np.zeros((len(prompts), len(self._texts)))
         columns = {text: column for column, text in enumerate(examples)}
-        shares, at_prompt, at_example = [], [], []
+        shares = []
+        at_prompt = []
+        at_example = []
         for number, prompt in enumerate(prompts):
             for side, sign in ((prompt.good, 1.0), (prompt.bad, -1.0)):
                 for text in side:

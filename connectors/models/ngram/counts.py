@@ -85,9 +85,11 @@ class Ngrams:
         return max(words, key=lambda word: self._mass(word, contexts))
 
     def _mass(self, word: str, contexts: Sequence[tuple[str, ...]]) -> float:
-        total, share = 0.0, 1.0
+        total = 0.0
+        share = 1.0
         for context in contexts:
-            counts, size = self._counts(context), len(self._followers[context])
+            counts = self._counts(context)
+            size = len(self._followers[context])
             discount = DISCOUNT if context else 0.0
             total += share * max(counts[word] - discount, 0.0) / size
             share *= discount * len(counts) / size
@@ -110,7 +112,8 @@ def fit_likelihood(texts: Sequence[str]) -> Callable[[str], float]:
     An unknown word counts as a tenth of a uniformly drawn word of their vocabulary.
     """
     known = [tokenise(text.lower()) for text in texts]
-    model, size = Ngrams(known), len({START, END, *(word for words in known for word in words)})
+    model = Ngrams(known)
+    size = len({START, END, *(word for words in known for word in words)})
 
     def score(text: str) -> float:
         words = tokenise(text.lower())

@@ -54,7 +54,8 @@ class NgramModel:
     model_type: ClassVar[Any] = str
 
     def __init__(self, name: str, corpus: str = "helpdesk") -> None:
-        self.name, self._corpus = name, corpus
+        self.name = name
+        self._corpus = corpus
         names = sorted(file.stem for file in CORPORA.glob("*.parquet"))
         if corpus not in names:
             raise ConfigError(
@@ -84,14 +85,17 @@ class NgramModel:
         completions = []
         for position, prompt in enumerate(prompts):
             text, finished = self._write(prompt, Random(prompt.stream_seed(self.identity)))
-            reason, tokens_in = "stop" if finished else "length", len(prompt.text.split())
+            reason = "stop" if finished else "length"
+            tokens_in = len(prompt.text.split())
             completions.append(Completion(text, reason, tokens_in, tokens_out=len(text.split())))
             keep(position, completions[-1])
         return completions
 
     def _write(self, prompt: Prompt, rng: Random) -> tuple[str, bool]:
         """Return a text of at most the prompt's number of words, and True if it ended by itself."""
-        models, most, good = self._models_of(prompt), max(1, prompt.max_tokens), _read(prompt.good)
+        models = self._models_of(prompt)
+        most = max(1, prompt.max_tokens)
+        good = _read(prompt.good)
         if isinstance(prompt, Cloze):
             return detokenise(_redraw(_words(prompt.source), prompt, models, rng)), True
         words: list[str] = []
@@ -156,7 +160,9 @@ def _opening(phrase: str, rng: Random) -> list[str]:
 
 def _continue(opening: list[str], enough: int, models: Sequence[tuple[Ngrams, float]], rng: Random) -> list[str]:
     """Return an opening and further words until a sentence ends after `enough` words, or a text does."""
-    words, drawn = opening, list[str]()  # the models do not know the words of an opening
+    # the models do not know the words of an opening
+    words = opening
+    drawn = list[str]()
     while len(words) < max(enough, 1) or not ends_sentence(words[-1]):
         word = _draw(models, drawn, rng)
         if word != END:

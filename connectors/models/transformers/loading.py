@@ -98,7 +98,8 @@ def content_of(folder: Path | dict[str, str]) -> dict[str, str]:
         return folder | {"transformers": library}
     if folder.parent.name == "snapshots" and len(folder.name) == 40:
         return {"model": folder.parent.parent.name, "commit": folder.name, "transformers": library}
-    weights, settings = weights_of(folder), files_of(folder, _SETTINGS)
+    weights = weights_of(folder)
+    settings = files_of(folder, _SETTINGS)
     return {
         "weights": digest_of(weights, folder),
         "settings": digest_of(settings, folder),

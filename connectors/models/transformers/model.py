@@ -60,7 +60,10 @@ class HfModel:
         for package in ("transformers", "torch"):
             if importlib.util.find_spec(package) is None:
                 raise MissingPackageError(package, "local")
-        self.name, self._model, self._options, self._home = name, model, options or HfOptions(), home
+        self.name = name
+        self._model = model
+        self._options = options or HfOptions()
+        self._home = home
         self._lock = threading.RLock()
         self._loaded: Loaded | None = None
         self._most_rows: int | None = None
@@ -182,7 +185,8 @@ class HfModel:
         return SamplingRequest(position, ids, new, prompt.stream_seed(self.identity), stop)
 
     def _tokens(self, loaded: Loaded, text: str, continues: bool) -> list[int]:
-        tokenizer, options = loaded.tokenizer, self._options
+        tokenizer = loaded.tokenizer
+        options = self._options
         has_template = bool(tokenizer.chat_template) and not continues
         templated = options.chat == "yes" or (options.chat == "auto" and has_template)
         if templated and not options.template:
@@ -204,7 +208,8 @@ class HfModel:
             is_full = len(batch) >= rows or (len(batch) + 1) * longest > budget
             if batch and (is_full or request.stop != batch[0].stop):
                 yield batch
-                batch, longest = [], len(request.ids) + request.new
+                batch = []
+                longest = len(request.ids) + request.new
             batch.append(request)
         if batch:
             yield batch
@@ -269,7 +274,8 @@ class HfModel:
             on = [n for n, row in enumerate(tokens) if made[n].finish_reason == "length" and len(row) < requests[n].new]
             rows = [rows[n] for n in on]
             if rows:
-                indices, width = torch.tensor(on, device=ids.device), mask.shape[1]
+                indices = torch.tensor(on, device=ids.device)
+                width = mask.shape[1]
                 ids = output.sequences[indices]
                 mask = torch.cat([mask[indices], mask.new_ones(len(on), ids.shape[1] - width)], dim=1)
                 gumbel.select(on)
@@ -280,13 +286,16 @@ class HfModel:
         tokens = list(row[: request.new])
         end = next((i for i, token in enumerate(tokens) if token in loaded.eos), None)
         text = loaded.tokenizer.decode(tokens[:end], skip_special_tokens=True)
-        first, count, stopped = text, len(tokens) if end is None else end + 1, end is not None
+        first = text
+        count = len(tokens) if end is None else end + 1
+        stopped = end is not None
         for stop in request.stop:
             first = first.split(stop, 1)[0]
         if first != text:
             while tokens and tokens[-1] in (*loaded.eos, loaded.pad):  # the library pads a row after its stop string
                 tokens.pop()
-            count, stopped = len(tokens), True
+            count = len(tokens)
+            stopped = True
         return Completion(first.strip(), "stop" if stopped else "length", tokens_in=len(request.ids), tokens_out=count)
 
 
@@ -322,7 +331,8 @@ def pad(loaded: Loaded, rows: Sequence[list[int]], on_right: bool) -> tuple[Any,
     import torch
     from torch.nn.utils.rnn import pad_sequence
 
-    side, tensors = "right" if on_right else "left", [torch.tensor(ids) for ids in rows]
+    side = "right" if on_right else "left"
+    tensors = [torch.tensor(ids) for ids in rows]
     ids = pad_sequence(tensors, batch_first=True, padding_value=loaded.pad, padding_side=side)
     mask = pad_sequence([torch.ones_like(row) for row in tensors], batch_first=True, padding_side=side)
     return ids.to(loaded.device), mask.to(loaded.device)

@@ -43,7 +43,8 @@ class AnthropicModel(VendorModel[VendorOptions]):
     @staticmethod
     def read(response: Any) -> Output:
         """Return the output of a response, with its text blocks; ValueError if invalid."""
-        content, usage = part(response, "content"), part(response, "usage")
+        content = part(response, "content")
+        usage = part(response, "usage")
         if not isinstance(content, list):
             raise ValueError("no list of content blocks")
         names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")

@@ -55,7 +55,9 @@ class VendorModel(ABC, Generic[Options]):
     model_type: ClassVar[Any] = str
 
     def __init__(self, name: str, model: str, options: Options) -> None:
-        self.name, self.model, self.options = name, model, options
+        self.name = name
+        self.model = model
+        self.options = options
         self.others_served: list[str] = []
         self.prompt_sizes = PromptSizes()
         self._noticed: set[str] = set()
@@ -165,7 +167,8 @@ class VendorModel(ABC, Generic[Options]):
     def is_other(self, served: str) -> bool:
         """Return whether another model answers than configured; dates and vendors may be added to its name."""
         names = {served.lower().rsplit("/", 1)[-1], self.model.lower().rsplit("/", 1)[-1]}
-        shorter, longer = min(names, key=len), max(names, key=len)
+        shorter = min(names, key=len)
+        longer = max(names, key=len)
         return bool(served) and not longer.startswith(shorter)
 
     def notice_unconnected(self, address: Address, problem: str) -> None:
@@ -202,7 +205,8 @@ class VendorModel(ABC, Generic[Options]):
 
         A call has its time limit from `Dispatch`, whose clock stops while the completion store is locked.
         """
-        sdk, key = self.load_sdk(), self.secret(address)
+        sdk = self.load_sdk()
+        key = self.secret(address)
         timeout = sdk.Timeout(None, connect=min(CONNECT_SECONDS, self.options.timeout / 2))
         http = sdk.DefaultAioHttpClient(timeout=timeout, follow_redirects=False)
         return {"api_key": key or NO_KEY, "timeout": timeout, "max_retries": 0, "http_client": http}

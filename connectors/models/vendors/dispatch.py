@@ -122,7 +122,11 @@ class Dispatch:
     def __init__(
         self, model: Sender, prompts: Sequence[Prompt], keep: Keep, claim: Claim, cost_budget: CostBudget | None
     ) -> None:
-        self.model, self.prompts, self.keep, self.claim, self.cost_budget = model, prompts, keep, claim, cost_budget
+        self.model = model
+        self.prompts = prompts
+        self.keep = keep
+        self.claim = claim
+        self.cost_budget = cost_budget
         self.keys = [prompt.key for prompt in prompts]
         self.unclaimed = range(len(prompts))
         self.waiting: list[tuple[float, int, _Request]] = []
@@ -169,7 +173,9 @@ class Dispatch:
         """Start a call, and return 0; else the seconds until there may be a request, a slot and money for one."""
         if self.must_stop() or (request := self.next_request()) is None:
             return TICK_SECONDS
-        limiters, timeout, reservation = self.model.limiters, self.model.options.timeout, None
+        limiters = self.model.limiters
+        timeout = self.model.options.timeout
+        reservation = None
         by_load = sorted(limiters, key=lambda limiter: limiter.in_flight / limiter.limit)
         limiter = next((limiter for limiter in by_load if limiter.take(bool(request.failures))), None)
         if limiter is None:
@@ -189,7 +195,8 @@ class Dispatch:
 
     def next_request(self) -> _Request | None:
         """Return a request to send now, claimed together with the next ones, about one for each call in flight."""
-        now, most = time.monotonic(), self.model.options.concurrency * len(self.model.limiters)
+        now = time.monotonic()
+        most = self.model.options.concurrency * len(self.model.limiters)
         while not (self.waiting and self.waiting[0][0] <= now) and self.unclaimed:
             part, self.unclaimed = self.unclaimed[:most], self.unclaimed[most:]
             claimed = set(self.claim([self.keys[position] for position in part]))
@@ -225,14 +232,18 @@ class Dispatch:
         self, request: _Request, body: dict[str, Any], limiter: EndpointLimiter, reservation: Reservation
     ) -> None:
         """Make one call and pay for it; then deliver its completion, or plan the next call of the request."""
-        target, began, due = limiter.address, time.monotonic(), self.clock + self.model.options.timeout
+        target = limiter.address
+        began = time.monotonic()
+        due = self.clock + self.model.options.timeout
         # A cancelled call was sent, too.
-        usage, has_text = Usage(dollars=reservation.dollars, estimated_calls=int(reservation.dollars > 0)), False
+        usage = Usage(dollars=reservation.dollars, estimated_calls=int(reservation.dollars > 0))
+        has_text = False
         outcome: Completion | WaspError
         try:
             outcome = await self.outcome(body, limiter)
             if isinstance(outcome, Completion):
-                usage, has_text = outcome.usage, outcome.finish_reason != "stop" or bool(outcome.text)
+                usage = outcome.usage
+                has_text = outcome.finish_reason != "stop" or bool(outcome.text)
             elif not (isinstance(outcome, CallFailed) and outcome.is_billed):
                 usage = Usage()
         except asyncio.CancelledError:

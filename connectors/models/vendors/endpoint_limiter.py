@@ -45,10 +45,13 @@ class EndpointLimiter:
     """The state of an endpoint. Thread-safe. `lost`: why it is excluded, if it is."""
 
     def __init__(self, address: Address, cap: int) -> None:
-        self.address, self.cap, self.in_flight = address, cap, 0
+        self.address = address
+        self.cap = cap
+        self.in_flight = 0
         self.lost: WaspError | None = None
         self.has_succeeded = self._has_refused = False
-        self._limit, self._refused_at = min(float(cap), FIRST_LIMIT), -math.inf
+        self._limit = min(float(cap), FIRST_LIMIT)
+        self._refused_at = -math.inf
         self._opens = self._last_failure = -math.inf
         self._seconds = 0.0
         self._rounds = self._doubts = 0
@@ -71,7 +74,9 @@ class EndpointLimiter:
         """Allow calls of a temporarily lost endpoint; a final loss is permanent."""
         with self._lock:
             if isinstance(self.lost, TemporaryError):
-                self.lost, self._rounds, self._opens = None, 0, -math.inf
+                self.lost = None
+                self._rounds = 0
+                self._opens = -math.inf
 
     def wait(self) -> float:
         """Return the seconds until a call may start; infinite: after the end of another call, or never."""
@@ -107,9 +112,11 @@ class EndpointLimiter:
                 self._limit = min(
                     self.cap, self._limit + (per_round / self._limit if self._has_refused else FIRST_GROWTH)
                 )
-            self._rounds, self.has_succeeded = 0, True
+            self._rounds = 0
+            self.has_succeeded = True
             if self._doubts:
-                self._doubts, self._opens = 0, -math.inf
+                self._doubts = 0
+                self._opens = -math.inf
 
     def fail(self, error: CallFailed, began: float) -> None:
         """Count a failure; lower the limit, pause, or give the endpoint up."""
@@ -125,7 +132,8 @@ class EndpointLimiter:
                 return
             self._last_failure, self._rounds = now, self._rounds + 1
             if error.kind != "failed":
-                self._refused_at, self._has_refused = self._limit, True
+                self._refused_at = self._limit
+                self._has_refused = True
                 self._limit = max(1.0, self._limit / 2)
             if self._rounds >= MAX_ROUNDS:
                 self.lost = error

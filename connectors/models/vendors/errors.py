@@ -46,7 +46,8 @@ class CallFailed(TemporaryError):
         self, message: str, kind: str = "failed", retry_after: float | None = None, is_billed: bool = False
     ) -> None:
         super().__init__(message, retry_after)
-        self.kind, self.is_billed = kind, is_billed
+        self.kind = kind
+        self.is_billed = is_billed
 
 
 class Unconnected(CallFailed):
@@ -120,7 +121,8 @@ def explain(error: Exception, failure: Failure, target: Address) -> WaspError | 
 
 
 def _refused(failure: Failure, target: Address) -> WaspError | Completion:
-    message, status = sanitize(failure.message), failure.status
+    message = sanitize(failure.message)
+    status = failure.status
     if status < 400:
         return _redirected(failure, target)
     if _FILTERED.search(failure.message) and status in (400, 403, 422):
@@ -147,7 +149,8 @@ def _refused(failure: Failure, target: Address) -> WaspError | Completion:
 
 
 def _refused_key(status: int, target: Address) -> EndpointRefusal:
-    refused, holder = f"the key was refused (HTTP {status})", f"'{target.key}'"
+    refused = f"the key was refused (HTTP {status})"
+    holder = f"'{target.key}'"
     if target.key == NO_KEY:
         refused = f"the server requires a key (HTTP {status}), but `key` is none"
         holder = "a variable, write key: env:VARIABLE"

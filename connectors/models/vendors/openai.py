@@ -60,8 +60,10 @@ class ChatModel(VendorModel[Options]):
             raise ReportedError(f"the server reports an error: {sanitize(str(part(response, 'error', 'message')))}")
         if not isinstance(choices, list):
             raise ValueError("no list of choices")
-        choice, usage = choices[0] if choices else None, part(response, "usage")
-        text, message = part(choice, "text"), part(choice, "message")
+        choice = choices[0] if choices else None
+        usage = part(response, "usage")
+        text = part(choice, "text")
+        message = part(choice, "message")
         reason = _REASONS.get(str(part(choice, "finish_reason")), "stop")
         refusal = str(part(message, "refusal") or "")[:300]
         if not refusal and reason == "refused":
@@ -103,10 +105,13 @@ class OpenAIModel(ChatModel[OpenAIOptions]):
 
     def open_client(self, address: Address) -> Any:
         """Return a client of an endpoint; on Azure, of its resource."""
-        sdk, azure, arguments = self.load_sdk(), self.options.azure, self.client_arguments(address)
+        sdk = self.load_sdk()
+        azure = self.options.azure
+        arguments = self.client_arguments(address)
         if not azure:
             return sdk.AsyncOpenAI(base_url=address.url, **arguments)
-        deployment, version = azure.get("deployment", self.model), azure["api_version"]
+        deployment = azure.get("deployment", self.model)
+        version = azure["api_version"]
         return sdk.AsyncAzureOpenAI(
             azure_endpoint=address.url, azure_deployment=deployment, api_version=version, **arguments
         )

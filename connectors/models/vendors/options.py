@@ -152,7 +152,9 @@ def read_vendor_options(kind: type[Options], spec: ModelSpec, vendor_url: str, k
 
 
 def _addresses(spec: ModelSpec, key: str, vendor_url: str) -> tuple[Address, ...]:
-    where, endpoint, endpoints = f"Model '{spec.name}'", spec.options.get("endpoint"), spec.options.get("endpoints")
+    where = f"Model '{spec.name}'"
+    endpoint = spec.options.get("endpoint")
+    endpoints = spec.options.get("endpoints")
     if endpoint and endpoints:
         raise ConfigError(f"{where}: set `endpoint` or `endpoints`, not both.")
     entries = endpoints or [endpoint or vendor_url]
@@ -166,7 +168,8 @@ def _address(where: str, entry: Any, key: str, vendor_url: str) -> tuple[str, st
     if not isinstance(entry, Mapping):
         raise ConfigError(f"{where}: endpoints must be URLs, or a mapping with url and key each.")
     refuse_names(f"{where}: endpoints has", entry, ("url", "key"))
-    url, own_key = str(entry.get("url") or vendor_url).rstrip("/"), entry.get("key") or key
+    url = str(entry.get("url") or vendor_url).rstrip("/")
+    own_key = entry.get("key") or key
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigError(f"{where}: endpoint must be a URL such as http://localhost:8000/v1.")

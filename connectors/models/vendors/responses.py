@@ -59,9 +59,12 @@ def completion_of(output: Output, response: Any, body: Mapping[str, Any], price:
 
     All texts of the body count. An output that ended at the request's token limit has that many tokens.
     """
-    text, reason, error = plain_text(_joined(output.content)), output.reason, output.refusal
+    text = plain_text(_joined(output.content))
+    reason = output.reason
+    error = output.refusal
     if reason == "length" and not text:
-        reason, error = "error", NO_ROOM
+        reason = "error"
+        error = NO_ROOM
     tokens_in, tokens_out, *special = map(count_of, output.reported)
     written_bytes = _text_bytes(output.written)
     out_missing = not tokens_out and (written_bytes > 0 or output.reported[1] != 0)

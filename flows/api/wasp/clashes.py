@@ -13,7 +13,8 @@ APART = "Rename it, or install the command in an environment of its own: uv tool
 
 def find_clashes() -> tuple[list[str], list[str]]:
     """Return messages about files that hide our packages, and about files that our packages hide."""
-    hiding, hidden = [], []
+    hiding = []
+    hidden = []
     folders = dict.fromkeys(Path(entry or ".").resolve() for entry in sys.path)
     others = [folder for folder in folders if not _is_ours(folder)]
     for name in PACKAGES:

@@ -112,7 +112,8 @@ class LanguageModelContract:
         assert stored == []
 
     def test_name_and_identity_are_non_empty_strings_that_stay_the_same(self, model: LanguageModel) -> None:
-        name, identity = model.name, model.identity
+        name = model.name
+        identity = model.identity
         assert isinstance(name, str)
         assert name
         assert isinstance(identity, str)

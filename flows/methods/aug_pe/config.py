@@ -106,7 +106,8 @@ class AugPeConfig(RunConfig):
     @property
     def asks(self) -> list[Asks]:
         """Planned calls: new texts first, then variations."""
-        method, writers = self.method, self.writers
+        method = self.method
+        writers = self.writers
         if method.accumulates:
             first = method.samples // method.iterations
             return [Asks(writers, first), Asks(writers, method.samples - first, varies=True)]

@@ -100,7 +100,8 @@ class AugPeRun(EvolutionRun):
 
     def children_jobs(self, iteration: int, parents: Sequence[Written]) -> list[WriteJob]:
         """Return jobs in which each PLM varies its own texts."""
-        copies, manner = self.config.method.variations, self.variation
+        copies = self.config.method.variations
+        manner = self.variation
         return [
             job for table in parents for job in self.vary_jobs(iteration, table, copies, self.variers(table), manner)
         ]

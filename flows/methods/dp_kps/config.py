@@ -102,7 +102,8 @@ class DpKpsMethod(SingleRound):
     @property
     def sampling_text(self) -> str:
         """Describe the sampling of sequences for plans."""
-        choice, shape = self.choice, self.shape
+        choice = self.choice
+        shape = self.shape
         drawn = f"the {choice.top} best terms" if choice.top else "all terms"
         by = "in proportion to the estimates" + f" ^ {choice.sharpness:g}" * (choice.sharpness != 1)
         blocks = ", ".join(dict.fromkeys(f"{shape.block_of(phrases):.3g}" for phrases in shape.members))

@@ -43,7 +43,8 @@ def keyphrase_releases(config: DpKpsConfig) -> Guarantee[Release]:
 
 def check_sizes(config: DpKpsConfig, card: TaskCard) -> None:
     """Raise ConfigError if the densities are too large for a row of the ledger."""
-    classes, shape = len(card.labels), config.method.shape
+    classes = len(card.labels)
+    shape = config.method.shape
     size = 8 * classes * shape.features * len(shape.members)
     if size > MAX_BYTES:
         raise ConfigError(

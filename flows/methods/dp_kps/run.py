@@ -63,7 +63,8 @@ class DpKpsRun(Run):
         """Return the sequences as texts; convert test and public rows to phrases as well."""
         test, public = (self._phrased(rows, terms) for rows in (self.prepared.test, self.prepared.public))
         self.prepared = replace(self.prepared, test=test, public=public)
-        labels, count = self.prepared.card.label_names, self.config.method.samples
+        labels = self.prepared.card.label_names
+        count = self.config.method.samples
         written = run_step(phrases_as_texts, self.tools, sequences, labels, count)
         return [run_step(embed_samples, self.tools, written)]
 

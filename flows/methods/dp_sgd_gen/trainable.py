@@ -20,7 +20,8 @@ def checked_model(tools: RunTools) -> tuple[()]:
     Raises ConfigError, and MissingPackageError if a training package is missing.
     """
     config: Any = tools.config
-    weights, tokens = tools.weights(config.writers[0]), config.method.tokens
+    weights = tools.weights(config.writers[0])
+    tokens = config.method.tokens
     for package in PACKAGES:
         if importlib.util.find_spec(package) is None:
             raise MissingPackageError(package, "dpsgd")

@@ -29,7 +29,8 @@ class DpStudentRun(Run):
 def dp_sgd_student(run: DpStudentRun) -> RunResults:
     """Train a student on private records by DP-SGD and test it; no texts and no language model."""
     # all steps are charged once, before the first row is opened; the trained weights are the release
-    paid, labels = paid_training(run, run.config.method.training), run.prepared.card.label_names
+    paid = paid_training(run, run.config.method.training)
+    labels = run.prepared.card.label_names
     spec = ClassifySpec(paid=paid, student=run.student_spec, labels=labels, against=0)
     trained = run.read_private(classify, spec)
     run.releases.append(trained.release)

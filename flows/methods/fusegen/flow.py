@@ -19,7 +19,8 @@ from tasks.steps.students.evaluation import measure_iteration
 def fusegen(run: FuseGenRun) -> RunResults:
     """Write a training set with several language models without private data; train and test a student."""
     written: list[Written] = []
-    examples, weights = None, run.equal_weights()
+    examples = None
+    weights = run.equal_weights()
 
     for iteration in range(run.iterations):
         # every model writes an equal share, with the examples of the previous iteration
@@ -29,7 +30,9 @@ def fusegen(run: FuseGenRun) -> RunResults:
 
         # one student per model judges all texts; examples are texts on which they agree or differ
         if iteration < run.iterations - 1:
-            classes, number, spec = run.prepared.card.label_names, run.examples_per_prompt, run.judge_spec
+            classes = run.prepared.card.label_names
+            number = run.examples_per_prompt
+            spec = run.judge_spec
             futures = [submit_step(judge, run.tools, plm, iteration, classes, spec, written) for plm in run.plms]
             judgements = [future.result() for future in futures]
             examples = run_step(fuse, run.tools, iteration, classes, number, judgements, written)

@@ -27,7 +27,8 @@ class FuseGenRun(Run):
     @property
     def judge_spec(self) -> StudentSpec:
         """The student of each language model, which judges all texts."""
-        method, spec = self.config.method, super().student_spec
+        method = self.config.method
+        spec = super().student_spec
         if method.judge != spec.kind:  # training settings of one kind do not suit another
             spec = StudentSpec(method.judge, spec.model, epochs=spec.epochs, seed=spec.seed)
         return boosted(spec, method.boosts)

@@ -148,7 +148,8 @@ class KdTutorConfig(OwnRowsConfig):
 
     @model_validator(mode="after")
     def _teachers_fit(self) -> Self:
-        queries, written = self.discriminator.queries, self.method.written
+        queries = self.discriminator.queries
+        written = self.method.written
         if self.filtering is not None and queries >= written:
             raise ValueError(
                 f"discriminator.queries ({queries}) must be below the number of texts ({written}): the teachers learn "

@@ -62,7 +62,8 @@ class KdRun(Run):
 
     def classify_spec(self) -> ClassifySpec:
         """Return the specification of the DP-SGD classifier: declared rows against equally many texts."""
-        steps, student = self.config.method.training, self.config.discriminator.student(self.config.execution.seed)
+        steps = self.config.method.training
+        student = self.config.discriminator.student(self.config.execution.seed)
         assert steps is not None
         return ClassifySpec(paid=paid_training(self, steps), student=student, labels=(), against=steps.declared_rows)
 

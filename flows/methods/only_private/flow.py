@@ -28,7 +28,9 @@ class OnlyPrivateRun(Run):
     @property
     def student_spec(self) -> StudentSpec:
         """Early stopping with a tenth of the rows held out, or one pass over all rows (published)."""
-        student, method, seed = self.config.student, self.config.method, self.config.execution.seed
+        student = self.config.student
+        method = self.config.method
+        seed = self.config.execution.seed
         if method.training == "to_convergence":
             recipe: dict[str, Any] = {"epochs": method.passes, "patience": PATIENCE}
         else:
@@ -52,7 +54,8 @@ class OnlyPrivateRun(Run):
 def only_private(run: OnlyPrivateRun) -> RunResults:
     """Train and test a student on private records without noise. NOT PRIVATE: never share its results."""
     # the ledger marks the dataset as exposed, then the rows are opened in the private zone, where the student stays
-    prepared, (exposure,) = run.prepared, run.prepared.plan.charges
+    prepared = run.prepared
+    (exposure,) = run.prepared.plan.charges
     student = run.student_spec, prepared.card.label_names, prepared.test
     scores = run.read_private(train_on_private, run.payer, exposure, *student)
     return RunResults(scores, folder=student_folder(run.tools.run_id))

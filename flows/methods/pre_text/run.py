@@ -37,7 +37,8 @@ class PreTextRun(EvolutionRun):
         """Return the candidates of the vote, and the variations whose mean vectors represent them, if there are any."""
         if not self.config.method.look_ahead:
             return list(population), []
-        votable, variations = list[Written](), list[Written]()
+        votable = list[Written]()
+        variations = list[Written]()
         for table in population:
             ahead = embedded(self.tools, vary, self.look_ahead_jobs(iteration, table))
             votable.append(run_step(look_ahead, self.tools, table, ahead))

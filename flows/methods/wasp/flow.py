@@ -19,7 +19,8 @@ from tasks.steps.students.evaluation import measure_iteration
 def wasp(run: WaspRun) -> RunResults:
     """Write a training set guided by private records under differential privacy; train and test a student."""
     written: list[Written] = []
-    examples, weights = None, run.equal_weights()
+    examples = None
+    weights = run.equal_weights()
 
     for iteration in range(run.iterations):
         # all models write their shares concurrently
@@ -34,7 +35,8 @@ def wasp(run: WaspRun) -> RunResults:
         # rows that are too few for any release stay closed
         if run.config.opens_rows and iteration < run.iterations - 1:
             release = run.guidance(iteration, written)
-            number, dense = run.examples_per_prompt, run.config.releases_density
+            number = run.examples_per_prompt
+            dense = run.config.releases_density
             examples = run_step(select_examples, run.tools, iteration, number, dense, release, written)
             weights = run_step(weigh_models, run.tools, run.weigh_job(iteration, weights), release, written)
 

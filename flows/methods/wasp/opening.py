@@ -254,7 +254,8 @@ def _range(gains: tuple[float, float] | None) -> str:
 
 def remedy_line(opening: Opening, epsilon: float | None) -> str:
     """Return the single changes that would open the rows; `epsilon`: the least that does."""
-    rows, classes = opening.needed_rows(), opening.most_classes()
+    rows = opening.needed_rows()
+    classes = opening.most_classes()
     ways = [
         *([f"{rows} {opening.units}"] if rows else []),
         *([f"at most {classes} classes"] if classes else []),
@@ -282,7 +283,8 @@ def range_text(levels: Sequence[dict[str, Any]]) -> str:
     """Return the output of `wasp advise --range`: a row for each epsilon, with the rest of the cap."""
     rows = []
     for value in levels:
-        opening, budget = Opening.from_json(value), value["budget"]
+        opening = Opening.from_json(value)
+        budget = value["budget"]
         gain = _range(opening.gains) if opening.opens else "closed"
         cap = "" if budget is None or budget["cap"] is None else f"{budget['left']:.4g} of {budget['cap']:.4g} left"
         cap += ", refused" if budget and budget["refusal"] else ""

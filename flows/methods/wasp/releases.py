@@ -34,7 +34,8 @@ def _worth(lines: Sequence[str]) -> Section:
     """Return the forecast as a table: label and text of its lines; lines without a label continue the one above."""
     rows: list[tuple[str, str]] = []
     for line in lines:
-        label, text = line[:LABEL_WIDTH].strip(), line[LABEL_WIDTH:].strip()
+        label = line[:LABEL_WIDTH].strip()
+        text = line[LABEL_WIDTH:].strip()
         rows = [*rows, (label, text)] if label or not rows else [*rows[:-1], (rows[-1][0], f"{rows[-1][1]}; {text}")]
     return Section("Worth of the private records", "", ("", "expected before the run"), tuple(rows))
 

@@ -106,7 +106,8 @@ def _steps(ballot: Ballot, row: int, scale: int) -> Ints:
 
 def canary(noise: SumNoise[DensityPrivacy]) -> Sides:
     """Return the attack: the canary is a row, or a person with the most equal rows that count."""
-    persons, rows = noise.privacy.protects == "person", noise.privacy.rows_per_person
+    persons = noise.privacy.protects == "person"
+    rows = noise.privacy.rows_per_person
     others = Ballot(
         np.eye(3, dtype=np.float32), ["here", "here", "there"], 1, ["a", "b", "c"] if persons else None, sides=1
     )

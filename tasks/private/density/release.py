@@ -75,7 +75,9 @@ class DensityRelease(SumRelease):
         more texts in the first iteration than a prompt shows, nearly all of them become examples and the density has
         no effect.
         """
-        use, classes, sigma = self.use, len(card.labels), self.noise.scale
+        use = self.use
+        classes = len(card.labels)
+        sigma = self.noise.scale
         if use.rows is None or sigma <= 0:
             return []
         warnings = []

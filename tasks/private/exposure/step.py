@@ -34,7 +34,8 @@ def train_on_private(
     shown. Raises BudgetError if the dataset has a cap, because the loss has no bound. Raises PrivateInputError for any
     error in the rows; its details are in the private zone.
     """
-    path, folder = f"runs/{tools.run_id}/student.json", student_folder(tools.run_id)
+    path = f"runs/{tools.run_id}/student.json"
+    folder = student_folder(tools.run_id)
     parameters: dict[str, object] = {
         "student": settings(student),
         "labels": list(labels),

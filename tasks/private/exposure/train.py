@@ -42,7 +42,8 @@ def train_on_private_rows(
 
 def _by_pass(rows: int, passes: int, advance: Callable[[int], None]) -> Callable[[int], None]:
     """Convert progress in rows, whose number is private, into progress in epochs."""
-    done, reported = 0, 0
+    done = 0
+    reported = 0
 
     def advance_rows(units: int) -> None:
         nonlocal done, reported

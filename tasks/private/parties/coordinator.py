@@ -144,7 +144,8 @@ class Coordinator:
         return votes, {"parties": list(plan.parties), "dropped": dict(self.dropped), "attempt": plan.attempt}
 
     def _attempt(self, plan: RoundPlan) -> NDArray[np.int64]:
-        folder, files = plan.at, self.tools.exchange
+        folder = plan.at
+        files = self.tools.exchange
         files.write(f"{folder}/{self.call}", b"")
         listed = files.read(f"{folder}/{File.LIST}")
         if listed is None:
@@ -162,7 +163,8 @@ class Coordinator:
     def _gather(self, plan: RoundPlan, kind: str) -> dict[str, bytes]:
         """Wait for every party's message of a kind; DropOutError for parties that refuse or do not answer in time."""
         messages: dict[str, bytes] = {}
-        started, reported = time.monotonic(), 0.0
+        started = time.monotonic()
+        reported = 0.0
         while True:
             waited = time.monotonic() - started
             messages |= self._read(plan, kind, [party for party in plan.parties if party not in messages])
@@ -196,10 +198,13 @@ class Coordinator:
     # --- attempts
     def _open_attempt(self, texts: Candidates) -> RoundPlan:
         """Return the plan of the open attempt, or publish the next one."""
-        run_id, iteration, files = self.tools.run_id, self.spec.iteration, self.tools.exchange
+        run_id = self.tools.run_id
+        iteration = self.spec.iteration
+        files = self.tools.exchange
         names = files.below(round_folder(run_id, iteration, 0).rpartition("/")[0])
         last = max((int(at.rpartition("=")[2]) for at in rounds_with(names, File.PLAN)), default=-1)
-        at, plan = round_folder(run_id, iteration, last), None
+        at = round_folder(run_id, iteration, last)
+        plan = None
         with suppress(PlanSignatureError, ArtifactError):
             plan = RoundPlan.from_message(files.read(f"{at}/{File.PLAN}") or b"", at, self.federation.coordinator)
         if plan is not None and plan.step == self.step and f"{at}/{File.ABORT}" not in names:
@@ -210,7 +215,9 @@ class Coordinator:
 
     def publish(self, attempt: int, texts: Candidates) -> RoundPlan:
         """Publish plan and texts of an attempt; texts that an earlier attempt published are reused."""
-        tools, federation, privacy = self.tools, self.federation, self.spec.noise.privacy
+        tools = self.tools
+        federation = self.federation
+        privacy = self.spec.noise.privacy
         parties = tuple(party for party in sorted(federation.registry) if party not in self.dropped)
         path, data = pack(tools.run_id, texts)
         if not tools.exchange.exists(path):
@@ -247,7 +254,8 @@ class Coordinator:
         # A party that lost its key stays in the run.
         self.dropped.update({party: why for party, why in gone.items() if why != explain_refusal(KEY_LOST)})
         self.tools.exchange.write(f"{plan.at}/{File.ABORT}", b"")
-        left, minimum = len(self.federation.registry) - len(self.dropped), self.federation.parties.minimum
+        left = len(self.federation.registry) - len(self.dropped)
+        minimum = self.federation.parties.minimum
         if left < minimum:
             end_run(self.tools.exchange, plan.run_id)
             self.tools.ledger.finish(self.spec.payer.dataset, plan.run_id)

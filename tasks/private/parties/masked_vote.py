@@ -80,7 +80,8 @@ class RoundKey(Unprintable):
     def __init__(self, party: str, plan: RoundPlan, signing_key: bytes) -> None:
         secret = X25519PrivateKey.generate()
         payload = plan.digest + secret.public_key().public_bytes_raw()
-        self.party, self.plan = party, plan
+        self.party = party
+        self.plan = plan
         self.announcement = sign_message(signing_key, File.KEYS, plan.at, party, payload)
         self._secret: X25519PrivateKey | None = secret
 
@@ -103,7 +104,8 @@ def masked(
     Values beyond the range are cut: an error would tell of the rows. `registry`: long-term keys against which the
     round keys in `announcements` are checked. Raises PartyError for a used key, and as `check_announcements`.
     """
-    plan, transcript = key.plan, check_announcements(key.plan, announcements, registry)
+    plan = key.plan
+    transcript = check_announcements(key.plan, announcements, registry)
     secret = key.spend()
     cut = np.clip(values, -plan.most, plan.most)
     upload = np.mod(cut, 2**32).astype(np.uint32)

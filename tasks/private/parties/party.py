@@ -124,7 +124,10 @@ def check_plan(party: Party, plan: RoundPlan) -> None:
 
     The decision depends on the plan and the owner's file alone, never on the rows.
     """
-    where, privacy, noise, names = party.private.where, plan.privacy, plan.noise, set(plan.parties)
+    where = party.private.where
+    privacy = plan.privacy
+    noise = plan.noise
+    names = set(plan.parties)
     # A bin gets at most one vote of each row, and the sum of all parties must fit 32 bits.
     largest = party.declared_rows * noise.total.scale + TAIL * noise.share_int
     epsilon = epsilon_of([noise.total.event] * privacy.releases, party.delta)
@@ -185,7 +188,9 @@ def _take_part(party: Party, at: str, keys: Keys) -> Generator[None, None, str]:
     charge = shared_charge(plan.noise)
     budget = BudgetPlan(plan.run_id, plan.flow, plan.privacy.delta, (charge,) * plan.privacy.releases)
     party.ledger.reserve(dataset, budget, party.who)
-    key, candidates, outcome = keys.get(plan.digest), None, "sent before"
+    key = keys.get(plan.digest)
+    candidates = None
+    outcome = "sent before"
     if not files.exists(f"{at}/{File.LIST}"):
         candidates = _candidates(party, plan)
         prepare(party, plan, fingerprint)

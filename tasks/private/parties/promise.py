@@ -83,7 +83,8 @@ class SharedNoise:
 
 def shared_charge(noise: SharedNoise) -> Charge:
     """Return the charge of one release for each party's own ledger; ConfigError without a release."""
-    charge, parties = noise.total.charge, noise.parties
+    charge = noise.total.charge
+    parties = noise.parties
     reason = (
         f"{charge.sensitivity_reason}{SUM_OF} {parties.number} parties' votes, each with {noise.share_int:.6g} steps "
         f"of noise, {parties.minimum} parties at least, read by anybody with up to {parties.colluding} of the parties"
@@ -108,7 +109,8 @@ def epsilon_left(noise: SharedNoise, honest: int) -> float:
 
     mu' = mu * sqrt((minimum - colluding) / honest), for all releases together.
     """
-    total, ratio = noise.total, math.sqrt(honest / noise.parties.bearers)
+    total = noise.total
+    ratio = math.sqrt(honest / noise.parties.bearers)
     if total.non_private or not total.releases:
         return total.epsilon_exact
     event = discrete_gaussian_event(total.noise_multiplier * ratio, total.sigma_int * ratio, total.releases)
@@ -120,7 +122,8 @@ def guarantees(noise: SharedNoise) -> list[dict[str, Any]]:
 
     These are 0, 1, 2, 3, 5, the stated number, one more, and all but one. Epsilon is None without noise.
     """
-    parties, numbers = noise.parties, {0, 1, 2, 3, 5}
+    parties = noise.parties
+    numbers = {0, 1, 2, 3, 5}
     numbers |= {parties.colluding, parties.colluding + 1, parties.number - 1}
     return [
         {

@@ -97,7 +97,9 @@ def sign_message(secret: bytes, kind: str, at: str, party: str, payload: bytes =
 
 def open_message(data: bytes, kind: str, at: str, party: str, pem: bytes) -> bytes:
     """Return the payload of a message; PartyError with the party's name if the key `pem` did not sign it."""
-    content, header, key = data[SIGNATURE:], _header(kind, at, party), load_pem_public_key(pem)
+    content = data[SIGNATURE:]
+    header = _header(kind, at, party)
+    key = load_pem_public_key(pem)
     assert isinstance(key, Ed25519PublicKey)
     try:
         key.verify(data[:SIGNATURE], content)
@@ -200,7 +202,8 @@ def check_announcements(plan: RoundPlan, announcements: Mapping[str, bytes], reg
         if party not in announcements:
             raise PartyError(party, "has announced no key for this round. Restart the round when the party responds.")
         payload = open_message(announcements[party], File.KEYS, plan.at, party, registry[party])
-        digest, public = payload[:KEY], payload[KEY:]
+        digest = payload[:KEY]
+        public = payload[KEY:]
         if digest != plan.digest:
             raise PlanMismatchError(
                 party, "received another plan of this round; nothing is summed. Compare plan and exchange."

@@ -56,7 +56,8 @@ def release_density(
     `vocabulary`: the private vocabulary, released before. A document adds the average over the sequences of its first M
     distinct phrases from it.
     """
-    matcher, codes = vocabulary.matcher, {label: code for code, label in enumerate(labels)}
+    matcher = vocabulary.matcher
+    codes = {label: code for code, label in enumerate(labels)}
 
     def clean() -> CleanSums:
         rows = open_rows(tools.zone, tools.private, job.payer.fingerprint)
@@ -147,7 +148,8 @@ def _features(
 
 def vocabulary_canary(noise: SumNoise[PartPrivacy]) -> Sides:
     """Return the attack: the canary is a document with S terms; ``paper`` counts repeated ones."""
-    terms, others = noise.privacy.terms, ((0, 1), (1,))
+    terms = noise.privacy.terms
+    others = ((0, 1), (1,))
     canary = (0,) * terms if noise.privacy.setting == "paper" else tuple(range(terms))
     return Sides(others, (*others, canary), lambda documents: clean_vocabulary(documents, 2 * terms, noise))
 
@@ -157,7 +159,8 @@ def density_canary(noise: SumNoise[PartPrivacy]) -> Sides:
 
     The point is at 45 degrees of every pair, or, for the printed features, at the maximum of every cosine.
     """
-    privacy, paper = noise.privacy, noise.privacy.setting == "paper"
+    privacy = noise.privacy
+    paper = noise.privacy.setting == "paper"
     shape = privacy.keyphrases, privacy.frequencies * (2 if paper else 1)
     phases, highest = (np.zeros(shape[1]), 0.0) if paper else (None, np.pi / 4)
     circle = np.linspace(0, 2 * np.pi, OTHERS * shape[0] * shape[1], endpoint=False).reshape(OTHERS, *shape)

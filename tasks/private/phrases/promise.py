@@ -89,7 +89,8 @@ class PartPrivacy:
             norm = math.sqrt(self.terms) if gaussian else float(self.terms)
             factor = math.sqrt(2) if gaussian else 2.0
         else:
-            norm, factor = self._feature_norm, 2.0
+            norm = self._feature_norm
+            factor = 2.0
         return norm * (factor if self.adjacency == "replace_one" else 1.0)
 
     @property

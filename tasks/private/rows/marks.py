@@ -38,7 +38,8 @@ def marks_of(marker: Marker | None, private: PrivateRef, frame: pd.DataFrame, re
     `frame` has the column `whole`, the text of all columns of a row, if the reader can see them. `records`: the texts
     of the rows by their hash.
     """
-    where, separate = private.where, private.separate
+    where = private.where
+    separate = private.separate
     if where.public or where.path.startswith(BUILTIN):
         return Marks(public=True)
     short = {hash_ for hash_, text in records.items() if len(" ".join(text.split())) < TELLING}

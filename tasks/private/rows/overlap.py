@@ -51,7 +51,8 @@ def copied_passages(text: str, words: int, private: Set[str], public: Set[str]) 
         public: passages of `MIN_PASSAGE` words of public texts.
     """
     for tokens, joint, size in _sequences(text):
-        length, least = words * size, MIN_PASSAGE * size
+        length = words * size
+        least = MIN_PASSAGE * size
         is_own = [True] * len(tokens)
         for start in range(len(tokens) - least + 1):
             if joint.join(tokens[start : start + least]) in public:
@@ -97,7 +98,8 @@ def search_copies(tools: Tools, fingerprint: str, texts: Mapping[int, str], publ
     words = chance_words(texts.values(), public)
     with sealed(tools.zone.folder):
         rows = open_rows(tools.zone, tools.private, fingerprint)
-        private, standard = _all_passages(rows.texts, words), _all_passages(public, MIN_PASSAGE)
+        private = _all_passages(rows.texts, words)
+        standard = _all_passages(public, MIN_PASSAGE)
         copies = [
             {"sample_id": sample, "passage": passage}
             for sample, text in texts.items()

@@ -168,7 +168,8 @@ def open_rows(zone: Zone, private: PrivateRef, fingerprint: str) -> OpenedRows:
     Raises PrivateInputError with the code PRIVATE-CHANGED if the fingerprint of the source has changed: the budget of
     the new rows was not looked up.
     """
-    (frame, _), where = read_all(zone, private), private.where
+    frame, _ = read_all(zone, private)
+    where = private.where
     if _fingerprint(zone, private, frame) != fingerprint:
         reason = "the rows have changed since the run started; repeat the same wasp run: it is charged for them"
         raise _refusal(zone, private, "PRIVATE-CHANGED", reason)
@@ -250,7 +251,8 @@ def position(value: str) -> float:
 
 def by_class(labels: Sequence[str], order: NDArray[Any], where: RowsRef) -> NDArray[np.int64]:
     """Return `where.rows` row indices, the first in `order` of each class, in proportion or as `class_alpha` draws."""
-    sizes, count = Counter(sorted(labels)), min(where.rows or 0, len(labels))
+    sizes = Counter(sorted(labels))
+    count = min(where.rows or 0, len(labels))
     if where.class_alpha is None:
         counts = allocate(count, dict(sizes), floor=0.0)
     else:

@@ -155,13 +155,15 @@ def queries_of(tools: Tools, spec: TeacherSpec, written: Sequence[Written]) -> P
     if spec.public is None:
         return generated
     frame, vectors = reference_rows(tools, spec.public)
-    number, random = spec.public_queries, np.random.default_rng(seed_of("public queries", spec.student.seed))
+    number = spec.public_queries
+    random = np.random.default_rng(seed_of("public queries", spec.student.seed))
     if len(frame) < number:
         raise InputError(
             f"public: it has {len(frame)} rows, but {number} of {spec.queries} discriminator.queries are public rows. "
             "Lower discriminator.queries, or add rows. No budget was spent on teachers."
         )
-    rows, order = random.permutation(len(frame))[:number], random.permutation(spec.queries)
+    rows = random.permutation(len(frame))[:number]
+    order = random.permutation(spec.queries)
     texts = np.array([*generated.texts, *frame["text"].to_numpy()[rows]], dtype=object)[order].tolist()
     if generated.vectors is None:
         return PublicTexts(texts, None)

@@ -62,10 +62,12 @@ class TrainingAttack(Attack):
         self, trials: int = 1000, confidence: float = CONFIDENCE, advance: Advance = lambda _: None
     ) -> list[Finding]:
         """Attack one training of `2 * trials` canaries; return findings on its strength, its noise and its steps."""
-        noise, canaries = self.noise, 2 * trials
+        noise = self.noise
+        canaries = 2 * trials
         included = np.frombuffer(os.urandom(canaries), dtype=np.uint8) % 2 == 1
         seen = self._observe(np.flatnonzero(included), canaries)
-        scores, doubt = seen.sum(axis=0)[:, 0], (1 - confidence) / len(GUESSED)
+        scores = seen.sum(axis=0)[:, 0]
+        doubt = (1 - confidence) / len(GUESSED)
         strengths = [guess_coins(scores, included, share, noise, 1 - doubt) for share in GUESSED]
         advance(canaries)
         return [*strengths, check_size(seen, included, noise), check_number(len(seen), noise.training.steps)]
@@ -93,7 +95,8 @@ class TrainingAttack(Attack):
         finally:
             handle.remove()
         sums = np.stack(seen) * self.noise.training.batch_rows
-        along, across = np.array([-1.0, 1.0]) / math.sqrt(2), np.array([1.0, 1.0]) / math.sqrt(2)
+        along = np.array([-1.0, 1.0]) / math.sqrt(2)
+        across = np.array([1.0, 1.0]) / math.sqrt(2)
         return np.stack([sums @ along * signs, sums @ across], axis=2)
 
     def _train(self, present: NDArray[np.int64], canaries: int) -> Floats:
@@ -126,7 +129,8 @@ def guess_coins(
     guesses = 2 * round(share * canaries / 2)
     correct = right_guesses(scores, included, guesses)
     bound = one_run_bound(canaries, guesses, correct, noise.delta, confidence)
-    claimed, name = noise.epsilon_exact, f"who took part, by all steps, {share:.0%} guessed"
+    claimed = noise.epsilon_exact
+    name = f"who took part, by all steps, {share:.0%} guessed"
     remark = f"{correct} of {guesses} guesses about {canaries} canaries in one training are right"
     return Finding(name, claimed, bound, bound <= claimed, remark, "epsilon")
 
@@ -138,7 +142,8 @@ def check_size(seen: Floats, included: NDArray[np.bool_], noise: TrainingNoise) 
     numbers has a relative standard error of 1 / sqrt(2 n). A present canary moves a sum by C with probability q, hence
     by q C on average: more means that gradients are not clipped.
     """
-    plan, noises = noise.training, seen[:, ~included]
+    plan = noise.training
+    noises = seen[:, ~included]
     measured = math.sqrt(float((noises**2).mean())) / noise.sigma
     error = 1 / math.sqrt(2 * noises.size)
     moved = float(seen[:, included, 0].mean()) / plan.clip

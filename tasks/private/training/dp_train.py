@@ -68,7 +68,8 @@ def train_privately(
     """
     plan = recipe.training.steps
     with warnings.catch_warnings(action="ignore"):  # warnings of libraries may quote shapes of private batches
-        stepper, checkpoint = _Stepper(model, rows, recipe), taken.checkpoint()
+        stepper = _Stepper(model, rows, recipe)
+        checkpoint = taken.checkpoint()
         done = stepper.load(checkpoint) if checkpoint is not None else 0
         if taken.begun and checkpoint is None:
             taken.save_checkpoint(stepper.state(), done)
@@ -90,7 +91,9 @@ class _Stepper:
     def __init__(self, model: Any, rows: EncodedRows, recipe: Recipe) -> None:
         require_opacus()
         torch = import_torch()
-        self.torch, self.rows, self.recipe = torch, rows, recipe
+        self.torch = torch
+        self.rows = rows
+        self.recipe = recipe
         self.device = next(model.parameters()).device
         _make_ready(model, recipe.clipping)
         self.wrapped = _wrapped(model, recipe)
@@ -187,7 +190,8 @@ class _Stepper:
 
         With `hooks` in float64: in float32, millions of squares add up to too little.
         """
-        norm, double = self.torch.linalg.vector_norm, self.torch.float64
+        norm = self.torch.linalg.vector_norm
+        double = self.torch.float64
         if self.recipe.clipping == "ghost":
             return self.torch.stack(list(self._of_rows("_norm_sample").values())).norm(2, dim=0)
         samples = self._of_rows("grad_sample").values()
@@ -285,7 +289,8 @@ def _make_ready(model: Any, clipping: Clipping) -> None:
 
 def _untie(model: Any) -> None:
     """Give the head its own weights: ghost norms of shared weights are wrong."""
-    head, embeddings = model.get_output_embeddings(), model.get_input_embeddings()
+    head = model.get_output_embeddings()
+    embeddings = model.get_input_embeddings()
     if head is not None and embeddings is not None and head.weight is embeddings.weight and head.weight.requires_grad:
         head.weight = type(head.weight)(embeddings.weight.detach().clone())
         model.config.tie_word_embeddings = False

@@ -135,7 +135,8 @@ def accounted(sample_rate: float, steps: int, multiplier: float, delta: float) -
     The first uses loss distributions, the second PRV. Raises ConfigError if they disagree: neither can be trusted then.
     """
     events = [dp_sgd_event(multiplier, sample_rate, steps, 1.0, delta)] if steps else []
-    first, second = epsilon_of(events, delta), prv_epsilon(sample_rate, steps, multiplier, delta)
+    first = epsilon_of(events, delta)
+    second = prv_epsilon(sample_rate, steps, multiplier, delta)
     if abs(first - second) > AGREEMENT * (1 + first):
         raise ConfigError(
             f"method.steps: two accountants disagree on the cost of {steps} steps at rate {sample_rate:.4g} "
@@ -190,7 +191,8 @@ def _multiplier(sample_rate: float, steps: int, epsilon: float, delta: float) ->
     """
     mu = 1 / gaussian_sigma(epsilon, delta)
     multiplier = 1 / math.sqrt(math.log1p(mu**2 / (steps * sample_rate**2)))
-    slope, previous = -1.0, (0.0, 0.0)
+    slope = -1.0
+    previous = (0.0, 0.0)
     for _ in range(MAX_TRIES):
         cost = prv_epsilon(sample_rate, steps, multiplier, delta)
         if epsilon * (1 - NEAR) <= cost <= epsilon and max(accounted(sample_rate, steps, multiplier, delta)) <= epsilon:
@@ -209,7 +211,8 @@ def _multiplier(sample_rate: float, steps: int, epsilon: float, delta: float) ->
 
 
 def _check(training: Training, epsilon: float, delta: float) -> None:
-    rows, batch = training.declared_rows, training.batch_rows
+    rows = training.declared_rows
+    batch = training.batch_rows
     if training.steps < 1:
         raise ConfigError(f"method.steps: {training.steps} is not allowed. Write a whole number from 1.")
     if not 1 <= batch <= rows:

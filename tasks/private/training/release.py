@@ -40,7 +40,8 @@ class TrainingRelease(Release):
 
     def plan(self) -> Sequence[str]:
         """Return the steps and their noise."""
-        training, second = self.noise.training, self.noise.epsilon_prv
+        training = self.noise.training
+        second = self.noise.epsilon_prv
         checked = () if second is None else (f"checked       a second accountant gives epsilon {second:.4f}",)
         return (
             f"releases      1 model, trained in {training.steps} steps; each step samples a row with probability "
@@ -74,6 +75,7 @@ class TrainingRelease(Release):
         """Return the attack on a training with these steps and this noise."""
         if self.noise.non_private:
             return ()
-        kind, paid = "dp_sgd training", PaidTraining(NOBODY, self.noise, self.learning_rate, self.clipping)
+        kind = "dp_sgd training"
+        paid = PaidTraining(NOBODY, self.noise, self.learning_rate, self.clipping)
         attack = partial(TrainingAttack, kind, self.noise, paid, self.trained)
         return (AuditCase(kind, self.noise.charge, attack=attack),)

@@ -81,7 +81,8 @@ def trained_once(
         return _key(tools, spec, own, payment).key
 
     key = _key(tools, spec, own, 0)
-    model_path, path = f"models/{key.key[:32]}", f"runs/{tools.run_id}/training/release.parquet"
+    model_path = f"models/{key.key[:32]}"
+    path = f"runs/{tools.run_id}/training/release.parquet"
     model, why = tools.artifacts.look_up(model_path, key)
     if model is not None and not tools.ledger.released(spec.payer.dataset, key.key):
         raise LedgerError(

@@ -111,7 +111,8 @@ def _encoded(network: Transformer, texts: Sequence[str], targets: NDArray[np.int
     mask = np.zeros_like(ids)
     for row, text in enumerate(texts):
         (tokens,) = network.encode([text])
-        ids[row, : len(tokens)], mask[row, : len(tokens)] = tokens, 1
+        ids[row, : len(tokens)] = tokens
+        mask[row, : len(tokens)] = 1
     return EncodedRows(ids, mask, targets)
 
 

@@ -51,7 +51,8 @@ def pay(tools: Tools, spec: PaidTraining, keys: Callable[[int], str]) -> tuple[S
                 "machine: it started on another machine, or was removed. Resume it there, or set "
                 f"privacy.on_lost_artifacts: respend to pay again (wasp resume {tools.run_id} --respend)."
             )
-    key, token = keys(len(before)), secrets.token_hex(16)
+    key = keys(len(before))
+    token = secrets.token_hex(16)
     folder = f"private/trainings/{key[:32]}"
     begun: list[StepsTaken] = []
 
@@ -120,7 +121,8 @@ def encode(tokenizer: Any, rows: OpenedRows, controls: Mapping[str, str], tokens
     prefixes = {label: list(tokenizer(control)["input_ids"]) for label, control in controls.items()}
     end = tokenizer.eos_token_id
     ids = np.full((len(rows.texts), tokens), end if end is not None else 0, dtype=np.int64)
-    mask, targets = np.zeros_like(ids), np.full_like(ids, IGNORED)
+    mask = np.zeros_like(ids)
+    targets = np.full_like(ids, IGNORED)
     for row, (text, label) in enumerate(zip(rows.texts, rows.labels, strict=True)):
         prefix = prefixes[label]
         tokens_of_text = tokenizer(text.strip(), add_special_tokens=False, verbose=False)["input_ids"]

@@ -118,12 +118,15 @@ def vote_scores(evidence: Evidence) -> Floats:
     """
     from sklearn.linear_model import BayesianRidge
 
-    texts, noise = evidence.texts, evidence.noise
+    texts = evidence.texts
+    noise = evidence.noise
     # as in the run: candidates are embedded in batches, voting rows one at a time
     synthetic = evidence.embedder.embed(texts["text"].tolist())
     canaries = _ballots(evidence, [(canary.text, canary.label) for canary in evidence.canaries])
     others = _ballots(evidence, evidence.others)
-    by_id, known, counts = texts.assign(row=np.arange(len(texts))).set_index("sample_id"), [], []
+    by_id = texts.assign(row=np.arange(len(texts))).set_index("sample_id")
+    known = []
+    counts = []
     for release in evidence.releases:
         voted = by_id.loc[release["sample_id"]]
         candidates = Candidates(voted.index.to_numpy(np.int64), voted["label"].to_numpy(str), synthetic[voted["row"]])
@@ -138,6 +141,7 @@ def vote_scores(evidence: Evidence) -> Floats:
 
 def _ballots(evidence: Evidence, rows: Sequence[tuple[str, str]]) -> list[Ballot]:
     """Return the ballot of each row alone, the only row of its person."""
-    votes, person = evidence.noise.privacy.votes, [""] if evidence.noise.privacy.protects == "person" else None
+    votes = evidence.noise.privacy.votes
+    person = [""] if evidence.noise.privacy.protects == "person" else None
     vectors = evidence.embedder.embed_alone([text for text, _ in rows])
     return [Ballot(vectors[row : row + 1], [label], votes, person) for row, (_, label) in enumerate(rows)]

@@ -60,7 +60,8 @@ class NoisyVotes:
         """Serialise the votes; equal votes give the same bytes on every machine."""
         parts = [part for part in (self.ids, self.near, self.far) if part is not None]
         wide = max(int(np.abs(part).max(initial=0)) for part in parts) >= 2**31
-        kind, form = "<i8" if wide else "<i4", 1 if self.far is not None else 2
+        kind = "<i8" if wide else "<i4"
+        form = 1 if self.far is not None else 2
         head = HEADER.pack(MAGIC, form, 8 if wide else 4, len(self.ids), self.scale, self.sigma_int)
         body = head + b"".join(part.astype(kind).tobytes() for part in parts)
         return body + hashlib.sha256(body).digest()
@@ -68,7 +69,8 @@ class NoisyVotes:
     @classmethod
     def from_bytes(cls, stored: bytes) -> NoisyVotes:
         """Return the votes of `to_bytes`; ArtifactError if damaged or another format."""
-        body, digest = stored[:-32], stored[-32:]
+        body = stored[:-32]
+        digest = stored[-32:]
         if len(body) < HEADER.size or hashlib.sha256(body).digest() != digest:
             raise ArtifactError("The stored votes of a release are damaged; restore the ledger from its backup.")
         magic, form, width, number, scale, sigma_int = HEADER.unpack_from(body)
@@ -119,7 +121,8 @@ def clean_votes(ballot: Ballot, candidates: Candidates, noise: VoteNoise) -> Raw
     `noise` contains the scale and the protection of persons. A row votes only within its class, for up to Q candidates.
     A row whose class has no candidate, or whose vector is not finite, casts no vote.
     """
-    ranking, bins_of = rank(ballot, candidates), _Bins.of(candidates.ids)
+    ranking = rank(ballot, candidates)
+    bins_of = _Bins.of(candidates.ids)
     weights = np.int64(noise.scale) >> np.arange(ballot.votes)
     counts = np.zeros((len(candidates.ids), ballot.sides), dtype=np.int64)
     selected = selected_rows(ballot, noise.privacy.rows_per_person)

@@ -59,10 +59,12 @@ def rank(ballot: Ballot, candidates: Candidates, block: int = COLUMNS) -> Rankin
     if ballot.vectors.shape[1] != candidates.vectors.shape[1]:
         raise ConfigError("Private rows and candidates have vectors of different dimensions; use the same embedder.")
     shape = 2, len(ballot.labels), ballot.votes
-    ids, keys = np.full(shape, -1, dtype=np.int64), np.full(shape, np.inf)
+    ids = np.full(shape, -1, dtype=np.int64)
+    keys = np.full(shape, np.inf)
     for rows, members in _classes(ballot, candidates):
         for side, best in enumerate(_compare(ballot, rows, candidates, members, block)):
-            ids[side, rows], keys[side, rows] = best.ids, best.keys
+            ids[side, rows] = best.ids
+            keys[side, rows] = best.keys
     return Ranking(ids[0], keys[0], ids[1], keys[1])
 
 
@@ -79,7 +81,8 @@ def _classes(ballot: Ballot, candidates: Candidates) -> Iterator[tuple[Ints, Int
 
 def _compare(ballot: Ballot, rows: Ints, candidates: Candidates, members: Ints, block: int) -> list[_Best]:
     """Return the lists of these rows among these candidates."""
-    mine, squares = ballot.vectors[rows], candidates.squares[members]
+    mine = ballot.vectors[rows]
+    squares = candidates.squares[members]
     own = np.einsum("ij,ij->i", mine, mine, dtype=np.float64)
     margin = margins(own, float(np.sqrt(np.float64(squares.max()))), mine.shape[1])
     lists = [_Best(sign, ballot.votes, own, margin) for sign in (1, -1)[: ballot.sides]]
@@ -118,12 +121,14 @@ class _Best:
 
     def __post_init__(self) -> None:
         shape = len(self.squares), self.votes
-        self.ids, self.keys = np.full(shape, -1, dtype=np.int64), np.full(shape, np.inf)
+        self.ids = np.full(shape, -1, dtype=np.int64)
+        self.keys = np.full(shape, np.inf)
         self.reached = np.full(shape, np.inf, dtype=np.float32)
 
     def propose(self, start: int, rounded: Vectors, members: Ints) -> None:
         """Add the candidates of a product that may belong to the lists of the rows from `start` on."""
-        rows, width = slice(start, start + len(rounded)), rounded.shape[1]
+        rows = slice(start, start + len(rounded))
+        width = rounded.shape[1]
         sets = min(width, max(SETS, 2 * self.votes))
         best = rounded[:, :sets].copy()
         for first in range(sets, width, sets):
@@ -148,14 +153,16 @@ class _Best:
         possible = values <= self._limit(slice(None))[rows]
         rows, members = rows[possible], members[possible]
         measured = self.sign * distances(mine, candidates.vectors, rows, members)
-        self.pending, self.waiting = [], 0
+        self.pending = []
+        self.waiting = 0
         changed = np.unique(rows)
         all_rows = np.concatenate([np.repeat(changed, self.votes), rows])
         all_keys = np.concatenate([self.keys[changed].ravel(), measured])
         all_ids = np.concatenate([self.ids[changed].ravel(), candidates.ids[members]])
         order = np.lexsort((all_ids, all_keys, all_rows))
         best = order[np.searchsorted(all_rows[order], changed)[:, None] + np.arange(self.votes)]
-        self.ids[changed], self.keys[changed] = all_ids[best], all_keys[best]
+        self.ids[changed] = all_ids[best]
+        self.keys[changed] = all_keys[best]
 
     def _reach(self, rows: slice, values: Vectors) -> None:
         """Lower the values that Q candidates reach; `values` are those of different candidates."""

@@ -274,13 +274,15 @@ def _paper_sigma(privacy: VotePrivacy) -> float:
 
 
 def _reason(privacy: VotePrivacy) -> str:
-    votes, sides = privacy.votes, privacy.sides
+    votes = privacy.votes
+    sides = privacy.sides
     one_row = vote_sensitivity(votes, sides)
     sentence = f"one row gives 1, 1/2, ... to {votes} bins on {sides} side(s), "
     sentence += f"sqrt({sides}*4/3*(1-4^-{votes})) = {one_row:.6g}"
     if privacy.adjacency == "replace_one":
         sentence += "; times sqrt(2) for replacing it"
     if privacy.protects == "person":
-        rows, factor = privacy.rows_per_person, person_factor(privacy.rows_per_person, privacy.aggregation)
+        rows = privacy.rows_per_person
+        factor = person_factor(privacy.rows_per_person, privacy.aggregation)
         sentence += f"; times {factor:.6g} for a person's {rows} row(s) joined by {privacy.aggregation}"
     return sentence

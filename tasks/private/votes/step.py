@@ -98,7 +98,8 @@ def write_votes(
 
 def vote_key(step: str, tools: Tools, spec: VoteSpec, written: Sequence[Written], more: Mapping[str, Any]) -> StepKey:
     """Return the key of a vote from noise, texts, rows and parameters `more`."""
-    noise, persons = spec.noise, dict[str, Any]()
+    noise = spec.noise
+    persons = dict[str, Any]()
     if noise.privacy.protects == "person":
         persons = {"rows_per_person": noise.privacy.rows_per_person, "aggregation": noise.privacy.aggregation}
     parameters = {

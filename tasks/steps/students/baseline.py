@@ -55,7 +55,8 @@ def measure_baseline(tools: Tools, job: BaselineJob) -> tuple[ArtifactRef, str]:
 
     The step makes no model calls and reads no private rows.
     """
-    path, trained = f"runs/{tools.run_id}/baseline.json", job.trained
+    path = f"runs/{tools.run_id}/baseline.json"
+    trained = job.trained
     assert trained.test is not None
     parameters: dict[str, object] = {"student": settings(job.student), "labels": list(trained.labels)}
     parameters |= {"test": trained.test.content, "embedder": tools.embedder.identity, "balanced": job.balanced}
@@ -78,7 +79,8 @@ def read_baseline(values: dict[str, Any]) -> tuple[Baseline | None, Accuracy | N
 
 
 def _measured(tools: Tools, job: BaselineJob) -> dict[str, Any]:
-    trained, seed = job.trained, job.student.seed
+    trained = job.trained
+    seed = job.student.seed
     assert trained.test is not None
     frame, real = reference_rows(tools, trained.test)
     values: dict[str, Any] = {"rows": len(frame), "release": None, "unmeasured": job.unmeasured}
@@ -87,14 +89,16 @@ def _measured(tools: Tools, job: BaselineJob) -> dict[str, Any]:
         values["release"] = int((nearest == frame["label"].to_numpy(dtype=str)).sum())
     if job.unmeasured:
         return values
-    zero_shot, guided = read_samples(tools, job.zero_shot), read_samples(tools, trained.written)
+    zero_shot = read_samples(tools, job.zero_shot)
+    guided = read_samples(tools, trained.written)
     texts = min(_most(zero_shot, job.balanced), len(guided))
     chosen = sample_indices(zero_shot["label"].to_numpy(dtype=str), texts, seed, job.balanced)
     labels = zero_shot["label"].to_numpy(dtype=str)[chosen]
     has_classes = job.student.kind != NEXT_WORD
     if has_classes and len(set(labels)) < 2:
         return values | {"unmeasured": TOO_FEW}
-    plain, vectors = replace(trained.on_texts, student=job.student), read_vectors(tools, job.zero_shot)[chosen]
+    plain = replace(trained.on_texts, student=job.student)
+    vectors = read_vectors(tools, job.zero_shot)[chosen]
     arms = {"zero_shot": (zero_shot.iloc[chosen], vectors)}
     if has_classes:
         soft = soft_labels(vectors, vectors, labels, trained.labels).tolist()
@@ -119,7 +123,8 @@ def sample_indices(labels: NDArray[np.str_], count: int, seed: int, balanced: bo
 
     Classes keep their shares, or have the same number of texts (`balanced`).
     """
-    draw, turns = np.random.default_rng(seed), np.empty(len(labels))
+    draw = np.random.default_rng(seed)
+    turns = np.empty(len(labels))
     for label in np.unique(labels):
         indices = np.flatnonzero(labels == label)
         turn = draw.permutation(len(indices)) + 0.5

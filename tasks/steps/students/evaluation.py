@@ -99,7 +99,8 @@ def train_and_test(tools: Tools, job: TrainJob) -> tuple[ArtifactRef, str]:
     `adapted` has the number of its correct test rows, and the scores are those of a new student that is trained on the
     exported texts alone.
     """
-    path, folder = f"runs/{tools.run_id}/student.json", f"runs/{tools.run_id}/student"
+    path = f"runs/{tools.run_id}/student.json"
+    folder = f"runs/{tools.run_id}/student"
     parameters: dict[str, object] = {"student": settings(job.student), "labels": list(job.labels)}
     parameters["test"] = _content(job.test)
     if job.unlabelled is not None:
@@ -137,7 +138,8 @@ def _content(reference: Reference | None) -> str:
 
 def _values(tools: Tools, job: MeasureJob) -> dict[str, Any]:
     """Return all metrics of the texts; None where the real rows are missing."""
-    samples, vectors = read_samples(tools, job.written), read_vectors(tools, job.written)
+    samples = read_samples(tools, job.written)
+    vectors = read_vectors(tools, job.written)
     texts = LabelledRows(samples["text"].tolist(), samples["label"].tolist(), vectors)
     reference = job.test if job.fid == "test" else job.public if job.fid == "public" else None
     start = min(entry.iteration for entry in job.written)
@@ -229,7 +231,8 @@ def map_points(
     )
     points = map_2d(np.concatenate([vectors, test, shown]))
     pairs = [(float(x), float(y)) for x, y in points]
-    first, second = len(vectors), len(vectors) + len(test)
+    first = len(vectors)
+    second = len(vectors) + len(test)
     return MapPoints(
         synthetic=tuple(pairs[:first]),
         test=tuple(pairs[first:second]),

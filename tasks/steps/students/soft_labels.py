@@ -32,9 +32,11 @@ def label_softly(
     key = step_key("soft_labels", parameters, {"samples": content([entry.samples for entry in written])})
 
     def labelled() -> pd.DataFrame:
-        samples, vectors = read_samples(tools, written), np.asarray(read_vectors(tools, written))
+        samples = read_samples(tools, written)
+        vectors = np.asarray(read_vectors(tools, written))
         labels = samples["label"].to_numpy(dtype=str)
-        moved, weights = vectors, None
+        moved = vectors
+        weights = None
         if density is not None:
             moved, weights = move_to_release(open_texts(tools, density, written), labels, vectors)
         probabilities = np.round(soft_labels(vectors, moved, labels, classes, weights), DIGITS)
