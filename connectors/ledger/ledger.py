@@ -300,6 +300,12 @@ class PrivacyLedger:
         return self._store.hold(f"run {run_id}")
 
     # --- reading
+    def planned(self, dataset: str, run_id: str) -> list[Event]:
+        """Return the events of the last plan that was reserved for a run, in order; empty without one."""
+        with self._store.read() as db:
+            run = self._chains.load(db, dataset, lock=False).runs.get(run_id)
+            return [] if run is None else events_of(run.charges)
+
     def history(self, dataset: str) -> list[Entry]:
         """Return all entries of a dataset, oldest first."""
         with self._store.read() as db:

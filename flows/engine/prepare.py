@@ -44,6 +44,8 @@ from tasks.private.parties.promise import SharedNoise, shared_charge
 from tasks.private.parties.rounds import ROUNDS
 from tasks.private.release import Release
 from tasks.private.rows.rows import Identity, identify, require_rows_of
+from tasks.private.training.promise import as_planned
+from tasks.private.training.release import TrainingRelease
 from tasks.private.votes.promise import VoteNoise
 from tasks.text.prompts import TaskCard
 from tasks.text.usable_texts import MIN_TEXTS
@@ -119,12 +121,27 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None, re
     contents = [reference.content if reference else None for reference in (test, public)]
     contents += [*([shown.content] if shown else []), *own]
     run_name, parts = _name(tools, flow, card, identity, contents, resumes)
+    guarantee = _as_planned_before(guarantee, run_name, home)
     charges = guarantee.charges
     if federation is not None:
         charges = (shared_charge(shared),) * len(charges)
     plan = BudgetPlan(run_name.run_id, flow, guarantee.promise.delta, charges)
     return Prepared(
         tools.named(run_name), parts, guarantee, plan, test, public, warnings, approval, asked, shown, federation
+    )
+
+
+def _as_planned_before(guarantee: Guarantee[Release], run: RunName, home: Path) -> Guarantee[Release]:
+    """Return the guarantee with the noise of a training as the first start of the run reserved it."""
+    training = guarantee.of(TrainingRelease)
+    ledger = open_ledger(home)
+    dataset = ledger.known(run.dataset) if training is not None and run.dataset else None
+    if training is None or dataset is None:
+        return guarantee
+    noise = as_planned(training.noise, ledger.planned(dataset, run.run_id))
+    planned = replace(training, noise=noise)
+    return replace(
+        guarantee, releases=tuple(planned if release is training else release for release in guarantee.releases)
     )
 
 

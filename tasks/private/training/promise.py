@@ -6,7 +6,8 @@ accountant assumes that every step is seen, which covers checkpoints as well.
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Final, Literal
 
@@ -24,6 +25,9 @@ NEAR: Final = 5e-3
 
 MAX_TRIES: Final = 40
 """Number of tries after which the search gives up."""
+
+SAME_CALIBRATION: Final = 1e-7
+"""Relative difference of two calibrations of one training; up to 1e-9 was seen between machines."""
 
 AGREEMENT: Final = 0.03
 """Largest difference of the two accountants, relative and absolute: numeric composition rounds up by that much."""
@@ -115,6 +119,23 @@ def calibrate_training(training: Training, epsilon: float, delta: float) -> Trai
     multiplier = _multiplier(training.sample_rate, training.steps, epsilon, delta)
     first, second = accounted(training.sample_rate, training.steps, multiplier, delta)
     return TrainingNoise(training, multiplier, epsilon, max(first, second), delta, second)
+
+
+def as_planned(noise: TrainingNoise, events: Iterable[Mapping[str, Any]]) -> TrainingNoise:
+    """Return the noise with the numbers of the event among `events` that an earlier calibration gave the same training.
+
+    The last digits of a calibration depend on the processor and its number of threads. With others, the training would
+    have another key and another charge, and a run that is resumed elsewhere would pay for it again.
+    """
+    plan = noise.training
+    for event in events:
+        if event["type"] != "dp_sgd" or (event["steps"], event["delta"]) != (plan.steps, noise.delta):
+            continue
+        now = (plan.sample_rate, noise.noise_multiplier, noise.epsilon_exact)
+        then = (event["sample_rate"], event["noise_multiplier"], event["epsilon"])
+        if all(math.isclose(*pair, rel_tol=SAME_CALIBRATION) for pair in zip(now, then, strict=True)):
+            return replace(noise, noise_multiplier=event["noise_multiplier"], epsilon_exact=event["epsilon"])
+    return noise
 
 
 def describe_training(noise: TrainingNoise) -> str:
