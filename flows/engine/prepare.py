@@ -148,22 +148,28 @@ def _as_planned_before(guarantee: Guarantee[Release], run: RunName, home: Path) 
 def require_fitting_records(config: AnyConfig, home: Path) -> None:
     """Raise ConfigError if no private record has a class of the task; for their owner's command, before a run starts.
 
-    Records of declared classes are not read: `require_classes` compares the declaration. The answer has no noise. The
-    owner has the records, so the command alone shows it and nothing stores it; a run asks this of public rows only.
+    Records of declared classes are not read: `require_classes` compares the declaration. Nor are those of a run that
+    waits for an approval, before which nothing is opened. The answer has no noise. The owner has the records, so the
+    command alone shows it and nothing stores it; a run asks this of public rows only.
     """
-    config = with_declared_rows(config, home).without_rows()
-    card = load_task(config.task)
-    private = config.private
-    if private is None or not card.has_classes or dataset_of(config)[1]:
-        return
-    tools = RunTools(config, home)
     try:
-        if private.dataset is None or view_of(open_ledger(home), private.dataset).public_classes is None:
-            require_rows_of(tools.zone, tools.private, card.label_names)
+        if not config.execution.approval:
+            _require_fitting_records(with_declared_rows(config, home).without_rows(), home)
     except NoFittingRowsError as error:
         raise ConfigError(f"{error}. Nothing was charged; this answer has no noise, so it is not private") from None
     except ConfigError:  # the checks of the run state it, with all other problems
         return
+
+
+def _require_fitting_records(config: AnyConfig, home: Path) -> None:
+    card = load_task(config.task)
+    private = config.private
+    if private is None or not card.has_classes or dataset_of(config)[1]:
+        return
+    if private.dataset is not None and view_of(open_ledger(home), private.dataset).public_classes is not None:
+        return
+    tools = RunTools(config, home)
+    require_rows_of(tools.zone, tools.private, card.label_names)
 
 
 def public_texts(tools: RunTools) -> list[str]:

@@ -57,8 +57,8 @@ def _about_path(private: PrivateRows, config: AnyConfig) -> list[str]:
 
 
 UNDECLARED = (
-    "Your own command looks for records with a class of the task, but a run that a server starts is charged without. "
-    "Declare them:"
+    "Your own command looks for records with a class of the task, but a run that a server starts, or that waits for an "
+    "approval, is charged without. Declare them:"
 )
 
 

@@ -71,7 +71,7 @@ def test_nobody_waits_for_the_step_that_a_stopped_run_is_in(tmp_path: Path) -> N
         ("starting Prefect's temporary server", ["Interrupted. Start again with: wasp run wasp --config "]),
         ("write novelist t=0", ["Interrupted. Resume with: wasp resume ", "Interrupted: epsilon 4 stays reserved"]),
         ("reading the private records", ["Interrupted. Resume with: wasp resume "]),
-        ("training the student", ["Interrupted. Resume with: wasp resume "]),
+        ("2 of 2 iterations done", ["Interrupted. Resume with: wasp resume "]),
     ],
 )
 def test_ctrl_c_in_a_terminal_ends_a_run_soon_and_without_tracebacks(

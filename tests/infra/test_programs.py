@@ -77,7 +77,7 @@ CHECKED = {
     ),
     "names but not of fields": (
         "class A:\n    kept: int = 1\n\ndef f(told, row):\n    found = [one for one in row]\n    return found\n",
-        ["4: variable 'told'", "5: variable 'found'", "5: variable 'one'"],
+        ["4: name 'told'", "5: name 'found'", "5: name 'one'"],
     ),
 }
 

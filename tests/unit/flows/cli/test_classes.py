@@ -15,7 +15,7 @@ import wasp as python_interface
 from connectors.interfaces.errors import ConfigError
 from flows.cli.main import main
 from flows.config.files import load_config
-from flows.engine.prepare import prepare
+from flows.engine.prepare import prepare, require_fitting_records
 from flows.methods.wasp.config import WaspConfig
 from flows.runtime.stores import open_ledger
 
@@ -226,6 +226,19 @@ def test_records_of_other_classes_are_refused_to_their_owner_and_never_charged(w
     assert "Nothing was charged; this answer has no noise, so it is not private" in said
     assert open_ledger(Path("home").resolve()).datasets() == []
     assert not list(Path("home").glob("runs/*"))
+
+
+def test_records_are_not_opened_before_an_approval(wasp: Wasp, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(["Pain", "Skin"])
+    Path("task.yaml").write_text("name: t\nitem: note\nlabels: [pain, skin]\n")
+    Path("mine.yaml").write_text(LOCATED)
+    monkeypatch.setattr("flows.engine.prepare.require_rows_of", None)
+    home = Path("home").resolve()
+    changes = [word for word in FAST if word != "--set"]
+    config = load_config(WaspConfig, Path("mine.yaml"), [*changes, "execution.approval=true"])
+    require_fitting_records(config, home)
+    with pytest.raises(TypeError, match="NoneType"):
+        require_fitting_records(load_config(WaspConfig, Path("mine.yaml"), changes), home)
 
 
 def test_records_of_an_earlier_registration_are_looked_at_before_their_owners_run(wasp: Wasp) -> None:
