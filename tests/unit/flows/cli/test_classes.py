@@ -1,11 +1,10 @@
 """The owner declares the classes of records; a task with other classes is refused without opening one."""
 
-import io
 import json
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -13,11 +12,11 @@ import yaml
 
 import wasp as python_interface
 from connectors.interfaces.errors import ConfigError
-from flows.cli.main import main
 from flows.config.files import load_config
 from flows.engine.prepare import prepare, require_fitting_records
 from flows.methods.wasp.config import WaspConfig
 from flows.runtime.stores import open_ledger
+from tests.support.runs.own_command import Done, Wasp
 
 FAST = (
     "--set",
@@ -28,44 +27,6 @@ FAST = (
     "embedder={connector: hashing, model: '', options: {dimension: 128}}",
 )
 OPTIONS = ("--model", "ngram:helpdesk", "--text", "text", "--label", "label")
-
-
-class Terminal(io.StringIO):
-    """Standard input of a person."""
-
-    def isatty(self) -> bool:
-        """Return True."""
-        return True
-
-
-class Done(NamedTuple):
-    """Exit code of a command, and what it printed."""
-
-    code: int
-    out: str
-    err: str
-
-
-Wasp = Callable[..., Done]
-
-
-@pytest.fixture
-def wasp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Wasp:
-    """Return the command in this process, in the folder; `typed`: by a person at a terminal."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("WASP_HOME", str(tmp_path / "home"))
-
-    def call(*words: str, typed: str | None = None) -> Done:
-        monkeypatch.setattr("sys.argv", ["wasp", *words])
-        monkeypatch.setattr("sys.stdin", io.StringIO() if typed is None else Terminal(typed))
-        code = 0
-        try:
-            main()
-        except SystemExit as end:
-            code = int(end.code or 0)
-        return Done(code, *capsys.readouterr())
-
-    return call
 
 
 def write(labels: Sequence[Any], file: str = "notes.parquet", rows: int = 60) -> Path:

@@ -1,18 +1,15 @@
 """`wasp init`: what it refuses, and what it writes."""
 
-import io
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pandas as pd
 import pytest
 import yaml
 
-from flows.cli.main import main
 from flows.runtime.stores import open_ledger
 from tests.support.paths import DESK
+from tests.support.runs.own_command import Wasp
 
 FAST = ("--set", "method.samples=90", "--set", "embedder={connector: hashing, model: '', options: {dimension: 128}}")
 
@@ -23,44 +20,6 @@ def folder(tmp_path: Path) -> Path:
     rows = pd.read_parquet(DESK / "private.parquet").rename(columns={"text": "note", "label": "category"})
     rows[["note", "category"]].assign(number=range(len(rows))).to_csv(tmp_path / "notes.csv", index=False)
     return tmp_path
-
-
-class Terminal(io.StringIO):
-    """Standard input of a person."""
-
-    def isatty(self) -> bool:
-        """Return True."""
-        return True
-
-
-class Done(NamedTuple):
-    """Exit code of a command, and what it printed."""
-
-    code: int
-    out: str
-    err: str
-
-
-Wasp = Callable[..., Done]
-
-
-@pytest.fixture
-def wasp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Wasp:
-    """Return the command in this process, in the folder; `typed`: by a person at a terminal."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("WASP_HOME", str(tmp_path / "home"))
-
-    def call(*words: str, typed: str | None = None) -> Done:
-        monkeypatch.setattr("sys.argv", ["wasp", *words])
-        monkeypatch.setattr("sys.stdin", io.StringIO() if typed is None else Terminal(typed))
-        code = 0
-        try:
-            main()
-        except SystemExit as end:
-            code = int(end.code or 0)
-        return Done(code, *capsys.readouterr())
-
-    return call
 
 
 @pytest.mark.parametrize(
