@@ -76,8 +76,14 @@ class RowsRef:
     @property
     def choice(self) -> list[object]:
         """The parameters of the row selection and of its texts, for the keys of steps."""
-        drawn = ["public", *([] if self.class_alpha is None else [self.class_alpha, MIN_RATIO])] if self.public else []
-        return [self.rows, self.of, self.seed, *drawn, *(["plain_text"] if self.plain_text else [])]
+        choice: list[object] = [self.rows, self.of, self.seed]
+        if self.public:
+            choice.append("public")
+        if self.public and self.class_alpha is not None:
+            choice += [self.class_alpha, MIN_RATIO]
+        if self.plain_text:
+            choice.append("plain_text")
+        return choice
 
     @property
     def lets_rows_in(self) -> bool:

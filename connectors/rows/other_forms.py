@@ -46,7 +46,9 @@ def describe_value(value: Any) -> str:
 def list_keys(value: Mapping[str, Any]) -> str:
     """Return the first keys of an object, for messages."""
     keys = ", ".join(f"'{key}'" for key in list(value)[:MAX_KEYS])
-    return f"the keys {keys}{' and more' if len(value) > MAX_KEYS else ''}" if keys else "no keys"
+    if not keys:
+        return "no keys"
+    return f"the keys {keys} and more" if len(value) > MAX_KEYS else f"the keys {keys}"
 
 
 def refuse_one_object(value: Any, required: Sequence[str], name: str) -> None:

@@ -33,6 +33,7 @@ from tasks.audit.attacks import claims_of
 from tasks.audit.bounds import one_run_bound
 from tasks.private.votes.canaries import Canary, Evidence, attack_run, make_canaries
 from tasks.private.votes.promise import VoteNoise
+from tasks.private.votes.release import VotesRelease
 
 COMMAND = (sys.executable, "-m", "flows.cli.main")
 TASK = "support_desk"
@@ -78,9 +79,9 @@ def whole_run_config(config: AuditConfig, rows: str = ROWS) -> WaspConfig:
 
 def vote_noise_of(wasp: WaspConfig) -> VoteNoise:
     """Return the noise of the votes of a run of `wasp` that votes."""
-    noise = guarantee_of(wasp).noise_of(VoteNoise)
-    assert noise is not None, "whole_run_config refuses other runs"
-    return noise
+    votes = guarantee_of(wasp).of(VotesRelease)
+    assert votes is not None, "whole_run_config refuses other runs"
+    return votes.noise
 
 
 def plan_whole_run(config: AuditConfig, attack: PipelineAttack) -> dict[str, Any]:

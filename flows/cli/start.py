@@ -293,10 +293,13 @@ def _run_flow(flow: str, config: Any, resumes: str | None = None) -> Output:
 
 
 def _require_fitting_records(flow: str, config: Any, home: Path) -> None:
-    from flows.compare.cells import cells_of
     from flows.engine.prepare import require_fitting_records
 
-    configs = [cell.config for cell in cells_of(config)] if flow == "compare" else [config]
+    configs = [config]
+    if flow == "compare":
+        from flows.compare.cells import cells_of
+
+        configs = [cell.config for cell in cells_of(config)]
     by_records = {str((run.private, run.task)): run for run in configs if getattr(run, "private", None)}
     for config_of_records in by_records.values():
         require_fitting_records(config_of_records, home)

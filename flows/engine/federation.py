@@ -20,7 +20,7 @@ from tasks.private.parties.coordinator import Federation, end_run, name_some
 from tasks.private.parties.party import registry_digest
 from tasks.private.parties.promise import Parties, SharedNoise, guarantees
 from tasks.private.parties.rounds import COORDINATOR, ROUNDS
-from tasks.private.votes.promise import VoteNoise
+from tasks.private.votes.release import VotesRelease
 
 HOW = "Write one line per party, NAME: ed25519:KEY, as `wasp party --config party.yaml` prints it."
 
@@ -81,10 +81,11 @@ def notify_ended(values: Mapping[str, Any], run_id: str) -> None:
     end_run(RemoteFiles(exchange, ROUNDS), run_id)
 
 
-def parties_planned(federation: Federation | None, noise: VoteNoise | None) -> dict[str, Any] | None:
-    """Return the part of a plan about the parties and the `noise` of their votes; None without parties."""
-    if federation is None or noise is None:
+def parties_planned(federation: Federation | None, votes: VotesRelease | None) -> dict[str, Any] | None:
+    """Return the part of a plan about the parties and their `votes`; None without parties."""
+    if federation is None or votes is None:
         return None
+    noise = votes.noise
     shared = SharedNoise(noise, federation.parties)
     return asdict(federation.parties) | {
         "names": list(federation.registry),

@@ -27,7 +27,7 @@ from flows.runtime.state_folder import state_folder
 from flows.runtime.stores import open_artifacts, open_ledger
 from tasks.accounting.guarantee import Guarantee, epsilon_text, finite
 from tasks.private.release import Release
-from tasks.private.votes.promise import VoteNoise
+from tasks.private.votes.release import VotesRelease
 from tasks.text.prompts import TaskCard, contrastive, zero_shot
 
 EMBEDDING_FLOWS = ("wasp", "aug_pe", "pre_text")
@@ -173,7 +173,7 @@ def plan_of(
         "public_rows": config.private.public_rows if config.private else "",
         "private": not guarantee.non_private,
         "opens_rows": config.opens_rows,
-        "parties": parties_planned(federation_of(config), guarantee.noise_of(VoteNoise)),
+        "parties": parties_planned(federation_of(config), guarantee.of(VotesRelease)),
         "export_approval": config.export.approval,
         "approval": config.execution.approval,
     }

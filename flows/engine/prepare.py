@@ -46,7 +46,7 @@ from tasks.private.release import Release
 from tasks.private.rows.rows import Identity, identify, require_rows_of
 from tasks.private.training.promise import as_planned
 from tasks.private.training.release import TrainingRelease
-from tasks.private.votes.promise import VoteNoise
+from tasks.private.votes.release import VotesRelease
 from tasks.text.prompts import TaskCard
 from tasks.text.usable_texts import MIN_TEXTS
 
@@ -106,9 +106,9 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None, re
     test, public, shown = (references.get(field) for field in ("test", "public", "few_shot"))
     federation = federation_of(config)
     if federation is not None:
-        votes = guarantee.noise_of(VoteNoise)
+        votes = guarantee.of(VotesRelease)
         assert votes is not None, "only methods that vote have parties"
-        shared = SharedNoise(votes, federation.parties)
+        shared = SharedNoise(votes.noise, federation.parties)
         of_parties = identify_parties(config, federation, tools.coordinator_key)
         tools.exchange.below(ROUNDS)
     warnings = tuple(warnings_of(config, card, guarantee))
@@ -134,15 +134,16 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None, re
 def _as_planned_before(guarantee: Guarantee[Release], run: RunName, home: Path) -> Guarantee[Release]:
     """Return the guarantee with the noise of a training as the first start of the run reserved it."""
     training = guarantee.of(TrainingRelease)
+    if training is None:
+        return guarantee
     ledger = open_ledger(home)
-    dataset = ledger.known(run.dataset) if training is not None and run.dataset else None
-    if training is None or dataset is None:
+    dataset = ledger.known(run.dataset)
+    if dataset is None:
         return guarantee
     noise = as_planned(training.noise, ledger.planned(dataset, run.run_id))
     planned = replace(training, noise=noise)
-    return replace(
-        guarantee, releases=tuple(planned if release is training else release for release in guarantee.releases)
-    )
+    releases = [planned if release is training else release for release in guarantee.releases]
+    return replace(guarantee, releases=tuple(releases))
 
 
 def require_fitting_records(config: AnyConfig, home: Path) -> None:

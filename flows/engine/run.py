@@ -28,6 +28,7 @@ from tasks.metrics.usefulness import DiscriminatorTest
 from tasks.prefect.runtime import run_step
 from tasks.private.parties.coordinator import Dropped, federated_vote
 from tasks.private.votes.promise import VoteNoise
+from tasks.private.votes.release import VotesRelease
 from tasks.private.votes.step import VoteSpec, vote
 from tasks.steps.generate import WriteJob
 from tasks.steps.students.evaluation import MeasureJob, TrainJob, train_and_test
@@ -236,9 +237,9 @@ class Run:
     @property
     def vote_noise(self) -> VoteNoise:
         """The calibrated noise of the run's votes."""
-        noise = self.prepared.guarantee.noise_of(VoteNoise)
-        assert noise is not None, "a method without votes asks for one"
-        return noise
+        votes = self.prepared.guarantee.of(VotesRelease)
+        assert votes is not None, "a method without votes asks for one"
+        return votes.noise
 
     def vote_spec(self, iteration: int) -> VoteSpec:
         """Return the specification of one iteration's vote."""

@@ -105,11 +105,6 @@ class Guarantee(Generic[R]):
             "noise_multiplier": noise.noise_multiplier,
         }
 
-    def noise_of(self, kind: type[Kind]) -> Kind | None:
-        """Return the noise of a kind; None if no release has it."""
-        noises = (release.noise for release in self.releases)
-        return next((noise for noise in noises if isinstance(noise, kind)), None)
-
     def of(self, kind: type[Kind]) -> Kind | None:
         """Return the release of a kind; None if the run does not make it."""
         return next((release for release in self.releases if isinstance(release, kind)), None)

@@ -69,4 +69,5 @@ def _logger() -> Any:
 
 
 _page = Page()
-defer, flush = _page.defer, _page.flush
+defer = _page.defer
+flush = _page.flush

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -49,9 +50,9 @@ class SumRelease(Release):
         """Public numbers that bound the contribution of a record."""
         return {field: getattr(self.noise.privacy, field) for field in self.noise.privacy.sizes}
 
+    @abstractmethod
     def attack(self) -> Attack:
         """Return the attack on the release with its noise."""
-        raise NotImplementedError
 
     def charges(self) -> tuple[Charge, ...]:
         """Return the charge of all sums together."""

@@ -42,13 +42,15 @@ def _worth(lines: Sequence[str]) -> Section:
 
 def wasp_releases(config: WaspConfig) -> Guarantee[Release]:
     """Return the guarantee of a WASP run; without any charge if `auto` keeps the rows closed."""
+    opening = config.opening
+    opens_rows = config.opens_rows
+    if opening is None and not opens_rows:
+        return no_release()
     noise = calibrated(config)
-    if config.opens_rows:
+    if opening is None or opens_rows:
         release = votes_release(config, noise) if isinstance(noise, VoteNoise) else _density_release(config, noise)
         return Guarantee(promise_of(config), (release,))
-    if config.opening is None:
-        return no_release()
-    closed = ClosedRows(config.opening, config.privacy.epsilon, noise.delta, noise.sensitivity)
+    closed = ClosedRows(opening, config.privacy.epsilon, noise.delta, noise.sensitivity)
     return replace(no_release(), releases=(closed,))
 
 

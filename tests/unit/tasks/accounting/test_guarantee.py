@@ -16,7 +16,7 @@ from tasks.private.density.promise import DensityPrivacy
 from tasks.private.phrases.promise import PartPrivacy
 from tasks.private.teachers.promise import TeacherPrivacy
 from tasks.private.training.promise import Training, calibrate_training
-from tasks.private.votes.promise import VoteNoise, VotePrivacy, calibrate
+from tasks.private.votes.promise import VotePrivacy, calibrate
 
 PROMISE = Promise(4.0, 1e-5)
 
@@ -95,9 +95,9 @@ def test_plan_and_tracking_show_the_noise_of_the_last_release() -> None:
     assert both.noise == noise
     assert both.shown_noise["sigma"] == noise.sigma
     assert both.shown_noise["noise_multiplier"] == noise.sigma / noise.sensitivity
-    assert both.noise_of(VoteNoise) == noise
+    assert both.of(Drawn) == counts(), "the first of a kind"
     assert both.of(Exposed) is None
-    assert Guarantee(PROMISE, (counts(),)).noise_of(VoteNoise) is None
+    assert Guarantee(PROMISE, (counts(),)).of(Exposed) is None
 
 
 def test_the_protected_unit_is_stated_with_its_records() -> None:
