@@ -1,7 +1,7 @@
 """The flows by name: the methods of this repository, those of other packages, and the flows audit and compare.
 
 Other packages add a method with an entry point in the group `wasp.methods`. Its name is the name of the method, its
-value the path of a `flows.engine.method.Method`. A flow is imported on its first look-up.
+value the path of a `flows.method.Method`. A flow is imported on its first look-up.
 """
 
 from functools import cache
@@ -10,7 +10,7 @@ from importlib.metadata import entry_points
 from typing import cast
 
 from connectors.interfaces.errors import ConfigError, nearest
-from flows.engine.method import FlowEntry, Method
+from flows.method import FlowEntry, Method
 
 GROUP = "wasp.methods"
 METHODS = (

@@ -1,7 +1,7 @@
 """The audit flow."""
 
 from flows.audit.config import AuditConfig
-from flows.engine.method import FlowEntry
+from flows.method import FlowEntry
 
 ENTRY = FlowEntry(
     name="audit",

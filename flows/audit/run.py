@@ -27,8 +27,8 @@ from flows.runtime.manifest import RunManifest, now, recorded
 from flows.runtime.prefect_progress import shown
 from flows.runtime.state_folder import check_room, state_folder
 from flows.runtime.stores import open_artifacts
-from tasks.audit.attacks import Attack
-from tasks.audit.bounds import CONFIDENCE
+from tasks.attacks.attack import Attack
+from tasks.attacks.bounds import CONFIDENCE
 from tasks.prefect.runtime import task_step
 from tasks.reporting import text as words
 from tasks.reporting.templates import template

@@ -4,8 +4,8 @@ from typing import Any
 
 from connectors.interfaces.counts import counted, duration
 from connectors.interfaces.money import format_dollars
-from flows.engine.text import table
 from tasks.accounting.guarantee import epsilon_text
+from tasks.reporting.terminal import table
 
 
 def plan(value: dict[str, Any]) -> str:

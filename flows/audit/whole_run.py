@@ -29,8 +29,8 @@ from flows.engine.tools import RunTools
 from flows.methods.wasp.config import WaspConfig
 from flows.runtime.state_folder import DEFAULTS
 from flows.runtime.stores import load_secret
-from tasks.audit.attacks import claims_of
-from tasks.audit.bounds import one_run_bound
+from tasks.attacks.attack import claims_of
+from tasks.attacks.bounds import one_run_bound
 from tasks.private.votes.canaries import Canary, Evidence, attack_run, make_canaries
 from tasks.private.votes.promise import VoteNoise
 from tasks.private.votes.release import VotesRelease

@@ -155,8 +155,8 @@ def _counted(value: dict[str, Any]) -> str:
 
 
 def _status_table(value: dict[str, Any]) -> str:
-    from flows.engine.text import table
     from tasks.accounting.guarantee import epsilon_text
+    from tasks.reporting.terminal import table
 
     rows = [
         [
@@ -210,7 +210,7 @@ def _cap(status: dict[str, Any]) -> str:
 
 
 def _history_table(value: dict[str, Any]) -> str:
-    from flows.engine.text import table
+    from tasks.reporting.terminal import table
 
     rows = [
         [

@@ -233,8 +233,8 @@ def preview(
     rows: Annotated[int, typer.Option(min=1, max=100, help="Rows per model and class.")] = 5,
 ) -> Output:
     """Show sample texts per model and class; epsilon spent: 0."""
-    from flows.engine import text
     from flows.engine.preview import preview_rows
+    from tasks.reporting import terminal as text
 
     flow, file = flow_and_file(name, config, flow_names())
     loaded = _load(flow, file, set_)
@@ -255,7 +255,7 @@ def doctor(
 ) -> Output:
     """Check this machine and, with a configuration, the needs of a run."""
     from flows.cli.doctor import examine
-    from flows.engine import text
+    from tasks.reporting import terminal as text
 
     loaded = None
     if name or config:

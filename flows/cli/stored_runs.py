@@ -30,8 +30,8 @@ def runs(
     state: Annotated[str | None, typer.Option(help="Only runs in this state: done, failed, interrupted, ...")] = None,
 ) -> Output:
     """List the runs of this state folder, newest first."""
-    from flows.engine import text
-    from flows.engine.run_summary import RunSummary
+    from tasks.reporting import terminal as text
+    from tasks.reporting.run_summary import RunSummary
 
     if flow is not None:
         find_flow(flow)  # an unknown name is an error
@@ -53,8 +53,8 @@ def runs(
 
 def show(run_id: str) -> Output:
     """Show the summary, iterations and files of a run."""
-    from flows.engine import text
     from flows.storage.removal import lost
+    from tasks.reporting import terminal as text
 
     manifest = find_manifest(run_id)
     home = state_folder()
@@ -87,10 +87,10 @@ def report(run_id: str) -> Output:
 def predict(run_id: str, texts: Annotated[list[str], typer.Argument(help="One or more texts, in quotes.")]) -> Output:
     """Label texts with the classifier of a run, and show the probability of each class."""
     from flows.config.files import read_stored
-    from flows.engine import text
     from flows.engine.tools import RunTools
-    from tasks.steps.embed import embed_texts
+    from tasks.reporting import terminal as text
     from tasks.students.train import load_student
+    from tasks.writing.embed import embed_texts
 
     home = state_folder()
     manifest = resumable_manifest(run_id)
@@ -193,7 +193,7 @@ def abandon(run_id: str) -> Output:
     if manifest["dataset"]:
         ledger.finish(manifest["dataset"], run_id)
     if manifest["config"].get("parties"):  # they hold reservations too
-        from flows.engine.federation import notify_ended
+        from flows.engine.parties import notify_ended
 
         notify_ended(manifest["config"], run_id)
     values = {"run_id": run_id, "dataset": manifest["dataset"]}

@@ -1,7 +1,7 @@
 """The comparison flow."""
 
 from flows.compare.config import CompareConfig
-from flows.engine.method import FlowEntry
+from flows.method import FlowEntry
 
 ENTRY = FlowEntry(
     name="compare",

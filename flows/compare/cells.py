@@ -17,13 +17,13 @@ from flows.config.extends import is_config
 from flows.config.files import load_config
 from flows.config.paths import resolve_path
 from flows.engine.datasets import view_of
-from flows.engine.run_summary import RunSummary, shared_values
 from flows.engine.server import find_permitted_config, require_addresses
 from flows.runtime.state_folder import state_folder
 from flows.runtime.stores import open_ledger
-from tasks.core.reuse import VERSIONS
 from tasks.metrics.comparison import CellResult
 from tasks.metrics.registry import added_versions, compared_names
+from tasks.reporting.run_summary import RunSummary, shared_values
+from tasks.steps.reuse import VERSIONS
 
 
 @dataclass(frozen=True, slots=True)

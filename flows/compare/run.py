@@ -22,7 +22,6 @@ from flows.catalog import find_flow
 from flows.compare.cells import Cell, answer, cells_of, failed, split_cells, store_run_id
 from flows.compare.config import CompareConfig
 from flows.compare.values import summary_of
-from flows.engine.run_summary import RunSummary
 from flows.engine.tracking import PARENT, page_url
 from flows.federation.local_parties import WITHOUT_PARTIES, local_parties
 from flows.runtime.failure import ErrorContext, explained_errors
@@ -37,6 +36,7 @@ from tasks.prefect.runtime import task_step
 from tasks.reporting.compare_plots import drawings
 from tasks.reporting.compare_report import markdown, page
 from tasks.reporting.compare_results import NOT_PRIVATE, Comparison
+from tasks.reporting.run_summary import RunSummary
 
 
 def compare_name() -> str:

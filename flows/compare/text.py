@@ -5,8 +5,8 @@ from typing import Any
 
 from connectors.interfaces.counts import duration
 from connectors.interfaces.money import format_dollars
-from flows.engine.text import cap_text, table
 from tasks.accounting.guarantee import epsilon_text
+from tasks.reporting.terminal import cap_text, table
 
 
 def plan(value: dict[str, Any]) -> str:

@@ -16,8 +16,8 @@ from tasks.private.training.recipe import PaidTraining
 if TYPE_CHECKING:
     from flows.config.rows import PrivateRows
     from tasks.accounting.composition import Adjacency
-    from tasks.core.refs import Payer
     from tasks.private.training.promise import TrainingNoise
+    from tasks.steps.values import Payer
 
 
 def _as_epsilon(value: Any) -> Any:

@@ -24,8 +24,8 @@ from connectors.interfaces.text_forms import MAX_NAME_LENGTH, check_class_name, 
 from flows.config.files import check_config
 from flows.config.form import NoBooleans
 from flows.config.yaml_files import line_of, read_yaml
-from tasks.text import prompts
-from tasks.text.prompts import Label, TaskCard
+from tasks.writing import prompts
+from tasks.writing.prompts import Label, TaskCard
 
 SHIPPED = Path(__file__).with_name("task_files")
 
@@ -71,7 +71,7 @@ class AttributeForm(_Form):
 
 
 class InstructionsForm(_Form):
-    """Prompt templates that replace the defaults in tasks/text/prompts.py."""
+    """Prompt templates that replace the defaults in tasks/writing/prompts.py."""
 
     zero_shot: Text = prompts.ZERO_SHOT
     contrastive: Text = prompts.CONTRASTIVE

@@ -14,7 +14,6 @@ from connectors.interfaces.errors import ApprovalError, ConfigError
 from flows.config.base import AnyConfig
 from flows.config.execution import PACE
 from flows.engine.plan import measured_lengths, plan_of
-from flows.engine.text import plan as format_plan
 from flows.engine.tools import RunTools
 from flows.runtime.manifest import Approval, now, read_manifest
 from flows.runtime.pausing import request_approval_in_prefect
@@ -23,7 +22,8 @@ from flows.runtime.stores import open_artifacts
 from flows.runtime.terminal_progress import display
 from tasks.accounting.guarantee import Guarantee
 from tasks.private.release import Release
-from tasks.text.prompts import TaskCard
+from tasks.reporting.terminal import plan as format_plan
+from tasks.writing.prompts import TaskCard
 
 NOTHING = "Nothing was spent and no private data was opened."
 

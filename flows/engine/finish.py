@@ -17,20 +17,19 @@ from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.errors import ConfigError
 from connectors.tracking.address import redact
 from flows.catalog import find_method
-from flows.engine.federation import parties_happened
+from flows.engine.audit_findings import audits_of_releases, describe_audits
+from flows.engine.parties import parties_happened
 from flows.engine.run import Run, RunResults
 from flows.engine.run_page import result_line, show_result
 from flows.engine.summary import elapsed, outgoing, summary
-from flows.engine.text import next_steps
 from flows.engine.tracking import page_url, serving
 from flows.engine.usefulness import usefulness
 from flows.runtime.locations import located
 from flows.runtime.manifest import Approval, now, versions
 from flows.runtime.stores import tracking_store
 from flows.runtime.terminal_progress import display
-from flows.storage.audit_findings import audits_of_releases, describe_audits
 from tasks.accounting.guarantee import finite
-from tasks.core.refs import Written
+from tasks.evaluation.steps import map_points
 from tasks.metrics.answer_counts import AnswerCounts, count_answers, describe_problems
 from tasks.private.parties.coordinator import end_run
 from tasks.private.release import audits_of
@@ -45,9 +44,10 @@ from tasks.reporting.run_record import (
     from_json,
     to_json,
 )
+from tasks.reporting.terminal import next_steps
 from tasks.reporting.text_map import map_plot
-from tasks.steps.students.evaluation import map_points
-from tasks.steps.texts import read_samples
+from tasks.steps.values import Written
+from tasks.writing.texts import read_samples
 
 PLOTS = {"fid_accuracy": fid_accuracy_plot, "weights": weights_plot, "map": map_plot, "confusion": confusion_plot}
 PLOTS |= {"balance": balance_plot}

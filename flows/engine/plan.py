@@ -18,7 +18,7 @@ from flows.config.paths import dataset_of
 from flows.config.task_files import load_task
 from flows.engine.checks import problems_of, raise_problems
 from flows.engine.datasets import require_unit, with_declared_rows
-from flows.engine.federation import federation_of, parties_planned, planned_lines
+from flows.engine.parties import federation_of, parties_planned, planned_lines
 from flows.engine.prepare import check_numbers, guarantee_of
 from flows.engine.tools import RunTools
 from flows.engine.warnings import warnings_of
@@ -28,7 +28,7 @@ from flows.runtime.stores import open_artifacts, open_ledger
 from tasks.accounting.guarantee import Guarantee, epsilon_text, finite
 from tasks.private.release import Release
 from tasks.private.votes.release import VotesRelease
-from tasks.text.prompts import TaskCard, contrastive, zero_shot
+from tasks.writing.prompts import TaskCard, contrastive, zero_shot
 
 EMBEDDING_FLOWS = ("wasp", "aug_pe", "pre_text")
 """Flows that embed each private record before a release."""

@@ -21,7 +21,7 @@ from flows.config.rows import PrivateRows, Rows
 from flows.config.task_files import load_task
 from flows.engine.checks import problems_of, raise_problems
 from flows.engine.datasets import notify_owner, view_of, with_declared_rows
-from flows.engine.federation import federation_of, identify_parties
+from flows.engine.parties import federation_of, identify_parties
 from flows.engine.run_identity import (
     RunParts,
     changed_parts,
@@ -30,7 +30,6 @@ from flows.engine.run_identity import (
     settings_of,
     stored_settings,
 )
-from flows.engine.run_summary import check_metric_names
 from flows.engine.server import require_addresses
 from flows.engine.tools import RunName, RunTools
 from flows.engine.warnings import warnings_of
@@ -38,7 +37,6 @@ from flows.runtime.manifest import Approval, initial_values, read_manifest, writ
 from flows.runtime.state_folder import current_user
 from flows.runtime.stores import open_ledger
 from tasks.accounting.guarantee import Guarantee
-from tasks.core.refs import Reference
 from tasks.private.parties.coordinator import Federation
 from tasks.private.parties.promise import SharedNoise, shared_charge
 from tasks.private.parties.rounds import ROUNDS
@@ -47,8 +45,10 @@ from tasks.private.rows.rows import Identity, identify, require_rows_of
 from tasks.private.training.promise import as_planned
 from tasks.private.training.release import TrainingRelease
 from tasks.private.votes.release import VotesRelease
-from tasks.text.prompts import TaskCard
-from tasks.text.usable_texts import MIN_TEXTS
+from tasks.reporting.run_summary import check_metric_names
+from tasks.steps.values import Reference
+from tasks.writing.prompts import TaskCard
+from tasks.writing.usable_texts import MIN_TEXTS
 
 Ask = Callable[[RunTools, TaskCard, Guarantee[Release], Sequence[str]], Approval]
 

@@ -15,12 +15,12 @@ from flows.config.task_files import load_task
 from flows.engine.checks import require_models
 from flows.engine.tools import RunTools
 from tasks.metrics.answer_counts import AnswerCounts, counts_of, describe_findings
-from tasks.steps.generate import WriteJob, WritingRequest, first_prompts
-from tasks.text.cleaning import Cleaned
-from tasks.text.endings import ends_in_the_middle
-from tasks.text.first_answers import Tally, judge
-from tasks.text.prompts import Call, TaskCard, Turn
-from tasks.text.variation import Manner, Parent, generation_prompt
+from tasks.writing.cleaning import Cleaned
+from tasks.writing.endings import ends_in_the_middle
+from tasks.writing.first_answers import Tally, judge
+from tasks.writing.generate import WriteJob, WritingRequest, first_prompts
+from tasks.writing.prompts import Call, TaskCard, Turn
+from tasks.writing.variation import Manner, Parent, generation_prompt
 
 
 def preview_rows(config: AnyConfig, home: Path, rows: int) -> dict[str, Any]:

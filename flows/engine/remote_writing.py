@@ -15,8 +15,8 @@ from flows.config.files import check_config
 from flows.engine.server import require_addresses
 from flows.engine.tools import RunName, reopened
 from flows.runtime.stores import SharedStores
-from tasks.steps.generate import WriteJob
-from tasks.steps.texts import write_samples
+from tasks.writing.generate import WriteJob
+from tasks.writing.texts import write_samples
 
 
 @flow(flow_run_name="write {job[plm]} t={job[iteration]}")

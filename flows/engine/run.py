@@ -21,8 +21,8 @@ from flows.runtime.manifest import RunManifest
 from flows.runtime.terminal_progress import display
 from tasks.accounting.composition import epsilon_of
 from tasks.accounting.guarantee import finite
-from tasks.core.allocation import MIN_SHARE, allocate
-from tasks.core.refs import Payer, Weights, Written
+from tasks.evaluation.steps import MeasureJob, TrainJob, train_and_test
+from tasks.guidance.soft_labels import label_softly
 from tasks.metrics.iteration_record import Facts, facts_of, line
 from tasks.metrics.usefulness import DiscriminatorTest
 from tasks.prefect.runtime import run_step
@@ -30,13 +30,13 @@ from tasks.private.parties.coordinator import Dropped, federated_vote
 from tasks.private.votes.promise import VoteNoise
 from tasks.private.votes.release import VotesRelease
 from tasks.private.votes.step import VoteSpec, vote
-from tasks.steps.generate import WriteJob
-from tasks.steps.students.evaluation import MeasureJob, TrainJob, train_and_test
-from tasks.steps.students.soft_labels import label_softly
-from tasks.steps.students.training_set import collect
+from tasks.steps.allocation import MIN_SHARE, allocate
+from tasks.steps.values import Payer, Weights, Written
 from tasks.students.spec import NEXT_WORD, StudentSpec
-from tasks.text.class_balance import Shares
-from tasks.text.usable_texts import require_usable
+from tasks.students.training_set import collect
+from tasks.writing.class_balance import Shares
+from tasks.writing.generate import WriteJob
+from tasks.writing.usable_texts import require_usable
 
 
 @dataclass(frozen=True, slots=True)

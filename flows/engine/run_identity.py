@@ -19,7 +19,7 @@ from flows.config.files import read_stored
 from flows.config.method import DENSITIES
 from flows.config.removed import removed_defaults, removed_settings
 from flows.runtime.manifest import written_by
-from tasks.text.prompts import TaskCard
+from tasks.writing.prompts import TaskCard
 
 Settings = dict[str, Any]
 UNUSED: Final = ("task", "data_root", "tracking", "limits", "plms", "plms_used", "filler", "export")

@@ -8,10 +8,10 @@ from typing import Any
 from prefect import get_run_logger
 from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
 
-from flows.engine import text as formats
-from flows.engine.run_summary import RunSummary
 from tasks.metrics.iteration_record import Facts, table
 from tasks.prefect import page
+from tasks.reporting import terminal as formats
+from tasks.reporting.run_summary import RunSummary
 
 
 def show_text(key: str, description: str, text: str) -> None:

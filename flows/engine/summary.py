@@ -12,12 +12,12 @@ from prefect import runtime
 from connectors.interfaces.errors import ArtifactError
 from connectors.interfaces.models import Usage
 from flows.engine.run import Run
-from flows.engine.run_summary import RunSummary, shared_values
-from tasks.core.refs import Written
 from tasks.metrics.iteration_record import Facts
 from tasks.metrics.registry import FIRST_METRICS, Metric, all_metrics
 from tasks.metrics.usefulness import ACCURACIES
 from tasks.reporting.run_record import Outgoing, RunRecord
+from tasks.reporting.run_summary import RunSummary, shared_values
+from tasks.steps.values import Written
 
 
 def summary(run: Run, report: RunRecord, mlflow: str) -> RunSummary:

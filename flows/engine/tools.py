@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from connectors.models.base.cost_limit import CostBudget
     from connectors.tracking.mlflow_run import MlflowRun
     from tasks.private.rows.rows import Zone
-    from tasks.steps.generate import WriteJob
+    from tasks.writing.generate import WriteJob
 
 Value = TypeVar("Value")
 
@@ -71,7 +71,7 @@ class RunName:
 
 
 class RunTools:
-    """Opens each connector on first use, once per run (implements tasks.core.tools.Tools)."""
+    """Opens each connector on first use, once per run (implements tasks.steps.tools.Tools)."""
 
     def __init__(
         self, config: AnyConfig, home: Path, name: RunName | None = None, parts: SharedStores | None = None

@@ -2,10 +2,10 @@
 
 from flows.engine.run import Run, RunResults
 from flows.runtime.terminal_progress import display
+from tasks.evaluation.baseline import BaselineJob, measure_baseline, read_baseline
+from tasks.evaluation.steps import correct_of
 from tasks.metrics.usefulness import Accuracy, Baseline, Usefulness
 from tasks.prefect.runtime import run_step
-from tasks.steps.students.baseline import BaselineJob, measure_baseline, read_baseline
-from tasks.steps.students.evaluation import correct_of
 
 NO_TEXTS = "this run wrote no texts"
 NO_RELEASE = "this run has no private release, so its own texts are the baseline"

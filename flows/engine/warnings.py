@@ -13,7 +13,7 @@ from flows.runtime.state_folder import open_to_others, state_folder
 from flows.runtime.stores import open_ledger
 from tasks.accounting.guarantee import Guarantee
 from tasks.private.release import Release
-from tasks.text.prompts import TaskCard
+from tasks.writing.prompts import TaskCard
 
 
 def warnings_of(config: AnyConfig, card: TaskCard, guarantee: Guarantee[Release]) -> list[str]:

@@ -21,7 +21,7 @@ from flows.config.privacy import Delta, Epsilon
 from flows.config.rows import PrivateRows
 from flows.config.task_files import ClassName
 from flows.engine.datasets import private_ref, require_classes, view_of
-from flows.engine.federation import read_registry
+from flows.engine.parties import read_registry
 from flows.engine.prepare import join_group
 from flows.runtime.library_output import terminal
 from flows.runtime.manifest import lock_run_files

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from flows.engine.run import Run
-from tasks.core.refs import Written
-from tasks.steps.evolution import SURVIVORS
-from tasks.steps.generate import WriteJob
-from tasks.text.variation import Manner
+from tasks.guidance.evolution import SURVIVORS
+from tasks.steps.values import Written
+from tasks.writing.generate import WriteJob
+from tasks.writing.variation import Manner
 
 VARIED = "varied"
 """Folder of variations in an iteration, apart from new texts of the same model."""

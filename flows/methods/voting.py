@@ -4,7 +4,7 @@ from dataclasses import asdict
 from functools import partial
 
 from flows.config.base import RunConfig
-from flows.engine.federation import federation_of
+from flows.engine.parties import federation_of
 from tasks.accounting.guarantee import Guarantee
 from tasks.accounting.promise import Promise
 from tasks.private.parties.promise import Parties

@@ -9,15 +9,15 @@ from typing import Any
 
 from connectors.artifacts.atomic_files import file_sha256
 from connectors.artifacts.columns import DESCRIPTIONS
+from flows.engine.audit_findings import AuditLine, describe_audits
 from flows.publish.recipe import describe_recipe, encoder_of, learning_lines
 from flows.runtime.manifest import Approval
-from flows.storage.audit_findings import AuditLine, describe_audits
-from tasks.core.refs import Overlap
 from tasks.metrics.usefulness import Accuracy
 from tasks.reporting import text as words
 from tasks.reporting.run_record import RunRecord
 from tasks.reporting.templates import template
-from tasks.text.prompts import TaskCard
+from tasks.steps.values import Overlap
+from tasks.writing.prompts import TaskCard
 
 KINDS = {"sample_id": "integer", "iteration": "integer", "label_soft": "numbers"}
 

@@ -25,7 +25,7 @@ from flows.runtime.state_folder import current_user
 from flows.runtime.stores import open_artifacts, open_ledger, open_tracked
 from tasks.metrics.answer_counts import count_answers, describe_findings
 from tasks.metrics.usefulness import ACCURACIES
-from tasks.text.prompts import TaskCard
+from tasks.writing.prompts import TaskCard
 
 Approve = Callable[[BundleFacts], "Approval"] | None
 SHARED = ("run_id", "flow", "task", "n_synthetic", *ACCURACIES, "macro_f1", "next_word_loss", "usefulness", "stubs")

@@ -22,20 +22,20 @@ from flows.catalog import find_flow
 from flows.config.files import read_stored
 from flows.config.paths import terms_ref, vocabulary_of
 from flows.config.task_files import load_task
+from flows.engine.audit_findings import AuditLine, audits_of_releases
 from flows.engine.prepare import guarantee_of, public_texts
-from flows.engine.run_summary import RunSummary
 from flows.engine.spending import RELEASES
 from flows.engine.tools import RunName, RunTools
 from flows.runtime.state_folder import current_user
 from flows.runtime.stores import open_ledger
-from flows.storage.audit_findings import AuditLine, audits_of_releases
 from flows.storage.removal import lost
 from tasks.accounting.composition import second_opinion
-from tasks.core.refs import Overlap
 from tasks.private.release import audits_of
 from tasks.private.rows.overlap import search_copies
 from tasks.reporting.run_record import RunRecord, from_json
-from tasks.text.prompts import TaskCard, zero_shot
+from tasks.reporting.run_summary import RunSummary
+from tasks.steps.values import Overlap
+from tasks.writing.prompts import TaskCard, zero_shot
 
 STANDARD_SENTENCES = (
     "Passages of public rows are no copies: if these are standard sentences without personal data, such as a form's, "

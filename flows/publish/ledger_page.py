@@ -18,14 +18,13 @@ from connectors.artifacts.atomic_files import write_text_whole
 from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import ConfigError, LedgerError
 from connectors.ledger.state import EXPORT, EXPOSED, GROUP, JOINED, LOOK, RELEASING, VIEW, Entry, drawn_releases
+from flows.engine.audit_findings import audits_of_releases
 from flows.engine.spending import output_of
 from flows.runtime.manifest import now
 from flows.runtime.state_folder import is_party, state_folder
 from flows.runtime.stores import open_artifacts, open_ledger
-from flows.storage.audit_findings import audits_of_releases
 from tasks.accounting.composition import epsilon_of, second_opinion
 from tasks.accounting.guarantee import finite
-from tasks.core.refs import GUIDANCE
 from tasks.private.density.release import DensityRelease
 from tasks.private.parties.promise import parties_of
 from tasks.private.phrases.release import PhrasesRelease, VocabularyRelease
@@ -35,6 +34,7 @@ from tasks.private.votes.promise import sides_of
 from tasks.reporting import text as words
 from tasks.reporting.run_record import RunRecord, from_json
 from tasks.reporting.templates import template
+from tasks.steps.values import GUIDANCE
 
 if TYPE_CHECKING:
     from connectors.ledger.ledger import PrivacyLedger

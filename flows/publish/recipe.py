@@ -10,7 +10,7 @@ from flows.catalog import find_flow
 from flows.config.files import read_stored
 from flows.engine.tools import RunName, RunTools
 from tasks.metrics.usefulness import Accuracy
-from tasks.steps.embed import embed_texts
+from tasks.writing.embed import embed_texts
 
 ON_ENCODER, ON_WORDS = "vectors of the sentence encoder", "TF-IDF of words"
 PUBLIC_ENCODER = "sentence-transformers/all-MiniLM-L6-v2"

@@ -11,8 +11,8 @@ import pandas as pd
 
 from connectors.interfaces.traffic import Traffic
 from tasks.metrics.iteration_record import Facts
-from tasks.text.endings import count_cut
-from tasks.text.first_answers import Tally
+from tasks.writing.endings import count_cut
+from tasks.writing.first_answers import Tally
 
 MAX_SHARE: Final = 0.25
 """Share of a model's answers above which a run is degraded.

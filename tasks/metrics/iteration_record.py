@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 
 from connectors.interfaces.models import Usage
 from connectors.interfaces.traffic import Traffic
-from tasks.core.refs import Weights, Written
-from tasks.core.tools import Tools
 from tasks.metrics.registry import FIRST_METRICS, all_metrics
-from tasks.text.endings import count_cut
+from tasks.steps.tools import Tools
+from tasks.steps.values import Weights, Written
+from tasks.writing.endings import count_cut
 
 Sum = TypeVar("Sum", int, Usage, Counter[str], Traffic)
 EARLIER_PROBE = "accuracy"

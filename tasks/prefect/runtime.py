@@ -24,9 +24,9 @@ from connectors.interfaces import cancellation
 from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.errors import in_step
 from connectors.interfaces.redaction import guard_logs, redact_error
-from tasks.core.refs import Written
-from tasks.core.step import StepOptions, StepPredicate
-from tasks.core.tools import Tools
+from tasks.steps.step import StepOptions, StepPredicate
+from tasks.steps.tools import Tools
+from tasks.steps.values import Written
 
 Parameters = ParamSpec("Parameters")
 Value = TypeVar("Value")
@@ -130,7 +130,7 @@ def task_step(
 
 @cache
 def task_of(function: Any) -> Task[Any, Any]:
-    """Return the Prefect task of a function that `tasks.core.step` declares; a task is returned unchanged."""
+    """Return the Prefect task of a function that `tasks.steps.step` declares; a task is returned unchanged."""
     if isinstance(function, Task):
         return function
     options: StepOptions = function.step

@@ -8,11 +8,11 @@ from prefect.client.schemas.objects import State
 from prefect.futures import as_completed
 from prefect.states import Completed
 
-from tasks.core.refs import Written
-from tasks.core.tools import Tools
 from tasks.prefect.runtime import MODEL_DOWN, outcome, results, submit_step, task_step, value_of
-from tasks.steps.generate import WriteJob
-from tasks.steps.texts import embed_samples, write_samples
+from tasks.steps.tools import Tools
+from tasks.steps.values import Written
+from tasks.writing.generate import WriteJob
+from tasks.writing.texts import embed_samples, write_samples
 
 
 def embedded(tools: Tools, by: Task[..., Any], jobs: Sequence[WriteJob]) -> list[Written]:

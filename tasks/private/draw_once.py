@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from connectors.interfaces.artifacts import ArtifactRef, StepKey
 from connectors.interfaces.errors import LedgerError
 from connectors.interfaces.ledger import StoredRelease
-from tasks.core.tools import Tools
+from tasks.steps.tools import Tools
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from connectors.interfaces.ledger import Charge
     from tasks.accounting.guarantee import Guarantee, ReleaseNoise
-    from tasks.audit.attacks import Attack
-    from tasks.text.prompts import TaskCard
+    from tasks.attacks.attack import Attack
+    from tasks.writing.prompts import TaskCard
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from tasks.private.release import AuditCase, Release, Released, Touched
 
 if TYPE_CHECKING:
     from connectors.interfaces.ledger import Charge
-    from tasks.audit.attacks import Attack
-    from tasks.text.prompts import TaskCard
+    from tasks.attacks.attack import Attack
+    from tasks.writing.prompts import TaskCard
 
 UNNOISED = "class_balance: exact, or privacy.epsilon: inf"
 """Settings that release sums without noise."""

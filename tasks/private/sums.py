@@ -20,18 +20,18 @@ import numpy as np
 from connectors.interfaces.errors import ArtifactError, ConfigError
 from connectors.interfaces.ledger import StoredRelease
 from tasks.accounting.integer_noise import AnyPrivacy, SumNoise
-from tasks.core.reuse import step_key
 from tasks.private.draw_once import write_release
 from tasks.private.noise.discrete import add_discrete_gaussian, add_discrete_laplace
 from tasks.private.rows.quarantine import Unprintable, sealed
+from tasks.steps.reuse import step_key
 
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
     from connectors.interfaces.artifacts import ArtifactRef, StepKey
-    from tasks.core.refs import Payer
-    from tasks.core.tools import Tools
+    from tasks.steps.tools import Tools
+    from tasks.steps.values import Payer
 
     Ints = NDArray[np.int64]
 

@@ -1,1 +1,1 @@
-"""Steps: artifacts in, artifact out, without Prefect."""
+"""What a step is: its declaration, its key, the tools it gets and the values passed on."""

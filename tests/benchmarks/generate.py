@@ -6,7 +6,7 @@ from pathlib import Path
 from connectors.models.transformers.model import HfModel
 from connectors.models.transformers.options import HfOptions
 from flows.config.task_files import load_task
-from tasks.text.prompts import LIST_END, listed
+from tasks.writing.prompts import LIST_END, listed
 from tests.benchmarks.goals import toward
 from tests.benchmarks.race import Line, Work, in_turns, line
 

@@ -26,7 +26,7 @@ from flows.compare.config import CompareConfig
 from flows.config.extends import flow_and_file
 from flows.config.files import apply_changes, check_config, load_config
 from flows.config.task_files import load_task
-from flows.engine.federation import federation_of
+from flows.engine.parties import federation_of
 from flows.engine.plan import numbers_of
 from flows.engine.prepare import guarantee_of
 from flows.federation.local_parties import partition

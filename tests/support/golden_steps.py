@@ -18,9 +18,12 @@ from connectors.interfaces.ledger import Charge, ReleaseRequest
 from connectors.interfaces.rows import PrivateRef, RowsRef, TermsRef
 from flows.config.task_files import load_task
 from tasks.accounting.integer_noise import calibrate_sums
-from tasks.core.refs import Payer, Reference, Written
-from tasks.core.reuse import VERSIONS, step_key
-from tasks.keyphrases.sequences import SequenceChoice
+from tasks.evaluation import baseline
+from tasks.evaluation import steps as evaluation
+from tasks.guidance import density, discriminator, evolution, fusegen, soft_labels
+from tasks.guidance import phrases as keyphrases
+from tasks.guidance.sequences import SequenceChoice
+from tasks.guidance.survivors import Survival
 from tasks.private.density import step as density_step
 from tasks.private.density.promise import DensityPrivacy
 from tasks.private.exposure import step as plain_student
@@ -38,11 +41,12 @@ from tasks.private.training.promise import Training, TrainingNoise
 from tasks.private.training.recipe import ClassifySpec, PaidTraining, TuneSpec
 from tasks.private.votes import step as vote
 from tasks.private.votes.promise import VotePrivacy, calibrate
-from tasks.selection.survivors import Survival
-from tasks.steps import density, discriminator, evolution, fusegen, keyphrases, texts
-from tasks.steps.generate import WriteJob
-from tasks.steps.students import baseline, evaluation, soft_labels, training_set
+from tasks.steps.reuse import VERSIONS, step_key
+from tasks.steps.values import Payer, Reference, Written
+from tasks.students import training_set
 from tasks.students.spec import StudentSpec
+from tasks.writing import texts
+from tasks.writing.generate import WriteJob
 from tests.support.runs.prepared_run import sample_rows
 
 CLASSES = ("login_problem", "billing_question")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import yaml
 
-from tasks.core.reuse import VERSIONS
+from tasks.steps.reuse import VERSIONS
 from tests.support.paths import GOLDEN, ROOT
 
 RECORD = GOLDEN / "step_versions.json"
@@ -16,44 +16,44 @@ RECORD = GOLDEN / "step_versions.json"
 VOTING = "private/votes/count private/votes/nearest private/votes/ballot private/votes/persons"
 GROUPS = {"COUNTING": VOTING, "NOISE": "private/noise/discrete"}
 STEPS = """
-generate: steps/generate text/cleaning text/cleaning_rules text/several_texts text/prompts text/keyphrase_prompts
-    text/variation
-embed: steps/embed
-soft_labels: steps/students/soft_labels density/soft_labels
-reference: steps/embed
+generate: writing/generate writing/cleaning writing/cleaning_rules writing/several_texts writing/prompts writing/keyphrase_prompts
+    writing/variation
+embed: writing/embed
+soft_labels: guidance/soft_labels students/soft_labels
+reference: writing/embed
 vote: COUNTING NOISE private/rows/rows private/votes/step
 federated_vote: private/parties/rounds private/parties/promise private/votes/step
 party_vote: private/parties/masked_vote COUNTING NOISE private/rows/rows private/parties/rounds private/parties/promise
-vocabulary: keyphrases/phrases private/phrases/count private/sums NOISE private/rows/rows
+vocabulary: writing/vocabulary private/phrases/count private/sums NOISE private/rows/rows
 guidance: private/density/features private/density/count private/density/step private/sums private/votes/persons NOISE
     private/rows/rows
-select_matching: private/density/features density/matching steps/density
-weigh_matching: private/density/features density/matching steps/density selection/weights
-choose_terms: steps/keyphrases
-density: keyphrases/phrases private/phrases/features private/phrases/count private/sums NOISE
+select_matching: private/density/features guidance/matching guidance/density
+weigh_matching: private/density/features guidance/matching guidance/density guidance/weights
+choose_terms: guidance/phrases
+density: writing/vocabulary private/phrases/features private/phrases/count private/sums NOISE
     private/rows/rows
-draw_phrases: keyphrases/sequences private/phrases/features steps/keyphrases
-phrases: steps/keyphrases keyphrases/phrases
+draw_phrases: guidance/sequences private/phrases/features guidance/phrases
+phrases: guidance/phrases writing/vocabulary
 tune: private/training/dp_train private/noise/entropy private/training/tuned_writer private/rows/rows
     private/training/step
 labels: private/teachers/labels private/sums NOISE private/rows/rows private/teachers/step private/draw_once
 teach: private/teachers/answers private/rows/rows private/teachers/step
 answers: private/teachers/answers private/sums NOISE private/teachers/step
-distill: steps/discriminator private/teachers/step private/teachers/answers
-select_texts: steps/discriminator text/class_balance
-measure_discriminator: steps/discriminator private/teachers/step
+distill: guidance/discriminator private/teachers/step private/teachers/answers
+select_texts: guidance/discriminator writing/class_balance
+measure_discriminator: guidance/discriminator private/teachers/step
 classify: private/training/tuned_classifier private/training/dp_train private/noise/entropy private/rows/rows
     private/training/classifier_step
 test_classifier: private/training/classifier_step students/train
-select: selection/examples
-judge: steps/fusegen
-fuse: steps/fusegen selection/fusegen
-weigh: selection/weights
-survive: selection/survivors steps/evolution
-average: steps/evolution
-measure: metrics/metrics metrics/registry steps/students/evaluation students/heads
-baseline: steps/students/baseline students/train students/heads students/loop
-collect: steps/students/training_set
+select: guidance/examples
+judge: guidance/fusegen
+fuse: guidance/fusegen guidance/fusegen_scores
+weigh: guidance/weights
+survive: guidance/survivors guidance/evolution
+average: guidance/evolution
+measure: metrics/metrics metrics/registry evaluation/steps students/heads
+baseline: evaluation/baseline students/train students/heads students/loop
+collect: students/training_set
 plain_train: private/exposure/train private/exposure/step private/rows/rows students/train
     students/finetune students/transformer students/heads students/loop
 train: students/train students/coral students/finetune students/transformer students/heads students/loop

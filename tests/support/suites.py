@@ -49,7 +49,7 @@ FURTHER: dict[str, tuple[str, ...]] = {
         "unit/tasks/students/test_train.py",
     ),
     "attacks and statistics of fresh noise": (
-        "unit/tasks/audit/test_attacks.py",
+        "unit/tasks/attacks/test_attack.py",
         "unit/tasks/private/votes/test_canaries.py",
         "unit/tasks/private/training/test_attack.py",
         "unit/flows/audit/",
@@ -60,7 +60,7 @@ FURTHER: dict[str, tuple[str, ...]] = {
         "unit/connectors/ledger/test_rules.py",
         "unit/flows/config/test_shipped_configs.py",
         "unit/flows/methods/test_golden_releases.py::test_a_configuration_releases_what_is_recorded[shipped",
-        "unit/tasks/keyphrases/test_sequences.py",
+        "unit/tasks/guidance/test_sequences.py",
     ),
 }
 """Tests that `make test` leaves out and CI runs, by the reason; further ones carry the mark `runs` or `statistical`."""
@@ -90,8 +90,8 @@ NIGHTLY: dict[str, tuple[str, ...]] = {
         "e2e/test_nothing_private_leaves.py::test_a_run_names_its_dataset",
         "unit/flows/audit/test_audit.py::test_a_sabotaged_mechanism",
         "unit/flows/publish/test_audits.py::test_an_export_without",
-        "unit/tasks/audit/test_attacks.py::test_a_sabotaged_mechanism",
-        "unit/tasks/audit/test_sabotage.py::test_every_sabotage",
+        "unit/tasks/attacks/test_attack.py::test_a_sabotaged_mechanism",
+        "unit/tasks/private/test_sabotage.py::test_every_sabotage",
     ),
     "the methods of the papers": (
         "e2e/methods/test_methods.py::test_texts_are_chosen",

@@ -18,19 +18,19 @@ from connectors.models.base.options import read_options
 from flows.config.base import AnyConfig, OwnRowsConfig, RunConfig
 from flows.config.files import Changes
 from flows.config.method import AnyMethod, Casting, RoundsMethod
-from flows.engine.method import Method
+from flows.method import Method
 from flows.methods.voting import vote_releases
 from tasks.accounting.guarantee import Guarantee, no_release
-from tasks.core.refs import Written
 from tasks.metrics.registry import LabelledRows, Metric, MetricInput
 from tasks.reporting.run_record import Section
+from tasks.steps.values import Written
 
 if TYPE_CHECKING:
     from flows.engine.lifecycle import method_flow
     from flows.engine.run import Run
+    from tasks.evaluation.steps import measure_iteration
     from tasks.prefect.runtime import run_step
     from tasks.prefect.writing import embedded, generate
-    from tasks.steps.students.evaluation import measure_iteration
 
 __all__ = ["Guarantee"]
 __all__ += ["AnyConfig", "AnyMethod", "ArtifactRef", "Casting", "Changes", "ConfigError", "Method", "OwnRowsConfig"]
@@ -44,7 +44,7 @@ _MODULES = {
     "Run": "flows.engine.run",
     "embedded": "tasks.prefect.writing",
     "generate": "tasks.prefect.writing",
-    "measure_iteration": "tasks.steps.students.evaluation",
+    "measure_iteration": "tasks.evaluation.steps",
     "method_flow": "flows.engine.lifecycle",
     "run_step": "tasks.prefect.runtime",
 }

@@ -15,7 +15,7 @@ from connectors.interfaces.models import Completion, LanguageModel
 from connectors.interfaces.prompts import Prompt
 from flows.config.base import RunConfig
 from flows.config.files import load_config
-from flows.engine.method import Method
+from flows.method import Method
 from tasks.accounting.composition import epsilon_of
 from tasks.accounting.guarantee import Guarantee
 from tasks.metrics.registry import LabelledRows, Metric, MetricInput

@@ -1,6 +1,6 @@
 """Aug-PE: models vary their own texts, and votes of private records select survivors (Xie et al. 2024)."""
 
-from flows.engine.method import Method
+from flows.method import Method
 from flows.methods.aug_pe.config import AugPeConfig
 from flows.methods.aug_pe.releases import aug_pe_releases
 from flows.methods.vocabulary import vocabulary_content

@@ -8,11 +8,11 @@ from flows.engine.lifecycle import method_flow
 from flows.engine.run import RunResults
 from flows.methods.aug_pe.config import AugPeConfig
 from flows.methods.aug_pe.run import AugPeRun
-from tasks.core.refs import Written
+from tasks.evaluation.steps import measure_iteration
+from tasks.guidance.evolution import survive
 from tasks.prefect.runtime import run_step
 from tasks.prefect.writing import embedded, generate, vary
-from tasks.steps.evolution import survive
-from tasks.steps.students.evaluation import measure_iteration
+from tasks.steps.values import Written
 
 
 @method_flow(AugPeConfig, AugPeRun)

@@ -7,15 +7,15 @@ from connectors.interfaces.artifacts import ArtifactRef
 from flows.methods.aug_pe.config import AugPeConfig
 from flows.methods.evolution import EvolutionRun
 from flows.methods.vocabulary import vocabulary_spec
-from tasks.core.allocation import per_class
-from tasks.core.refs import Weights, Written
+from tasks.guidance.evolution import SURVIVORS
+from tasks.guidance.phrases import choose_terms
+from tasks.guidance.survivors import Survival
 from tasks.prefect.runtime import run_step
 from tasks.private.phrases.step import Terms, count_terms
-from tasks.selection.survivors import Survival
-from tasks.steps.evolution import SURVIVORS
-from tasks.steps.generate import WriteJob
-from tasks.steps.keyphrases import choose_terms
-from tasks.text.variation import Manner
+from tasks.steps.allocation import per_class
+from tasks.steps.values import Weights, Written
+from tasks.writing.generate import WriteJob
+from tasks.writing.variation import Manner
 
 VOCABULARY_TERMS = 1000
 """Terms in the private vocabulary at most (Nagesh et al. 2025)."""

@@ -1,6 +1,6 @@
 """DP-KPS: phrases drawn from noisy densities of private records seed the prompts (Nagesh et al. 2025)."""
 
-from flows.engine.method import Method
+from flows.method import Method
 from flows.methods.dp_kps.config import DpKpsConfig
 from flows.methods.dp_kps.releases import (
     keyphrase_releases,

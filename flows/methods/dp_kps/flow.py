@@ -8,11 +8,11 @@ from flows.engine.lifecycle import method_flow
 from flows.engine.run import RunResults
 from flows.methods.dp_kps.config import DpKpsConfig
 from flows.methods.dp_kps.run import DpKpsRun
+from tasks.evaluation.steps import measure_iteration
+from tasks.guidance.phrases import choose_terms, draw_phrases
 from tasks.prefect.runtime import run_step
 from tasks.prefect.writing import embedded, generate
 from tasks.private.phrases.step import count_terms, estimate_densities
-from tasks.steps.keyphrases import choose_terms, draw_phrases
-from tasks.steps.students.evaluation import measure_iteration
 
 
 @method_flow(DpKpsConfig, DpKpsRun)

@@ -18,12 +18,12 @@ from tasks.private.phrases.promise import split_epsilon
 from tasks.private.phrases.release import PhrasesRelease, VocabularyRelease
 from tasks.private.phrases.step import public_vocabulary
 from tasks.private.release import Release
-from tasks.text.keyphrase_prompts import SHOWN_PER_CLASS, Seeding
+from tasks.writing.keyphrase_prompts import SHOWN_PER_CLASS, Seeding
 
 if TYPE_CHECKING:
     from flows.engine.tools import RunTools
     from flows.methods.dp_kps.config import DpKpsConfig
-    from tasks.text.prompts import TaskCard
+    from tasks.writing.prompts import TaskCard
 
 PREVIEWED = 20
 """Number of random sequences for each class of a preview."""

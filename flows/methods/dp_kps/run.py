@@ -7,15 +7,15 @@ from connectors.interfaces.content_keys import digest
 from flows.engine.run import Run
 from flows.methods.dp_kps.config import DpKpsConfig
 from flows.methods.vocabulary import vocabulary_spec
-from tasks.core.allocation import per_class
-from tasks.core.refs import Reference, Written
+from tasks.guidance.phrases import phrases_as_texts
 from tasks.prefect.runtime import run_step
 from tasks.private.phrases.release import PhrasesRelease
 from tasks.private.phrases.step import DensitySpec, Terms, VocabularySpec
-from tasks.steps.generate import Seeds, WriteJob
-from tasks.steps.keyphrases import phrases_as_texts
-from tasks.steps.texts import embed_samples
-from tasks.text.keyphrase_prompts import SHOWN_PER_CLASS
+from tasks.steps.allocation import per_class
+from tasks.steps.values import Reference, Written
+from tasks.writing.generate import Seeds, WriteJob
+from tasks.writing.keyphrase_prompts import SHOWN_PER_CLASS
+from tasks.writing.texts import embed_samples
 
 
 class DpKpsRun(Run):

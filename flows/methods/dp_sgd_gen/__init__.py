@@ -1,6 +1,6 @@
 """DP-SGD + generation: trains a language model on private records, then writes (Yue et al. 2023)."""
 
-from flows.engine.method import Method
+from flows.method import Method
 from flows.methods.dp_sgd_gen.config import DpSgdGenConfig
 from flows.methods.dp_sgd_gen.trainable import checked_model
 from flows.methods.tuning import training_releases

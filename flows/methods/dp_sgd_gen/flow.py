@@ -8,10 +8,10 @@ from flows.engine.lifecycle import method_flow
 from flows.engine.run import RunResults
 from flows.methods.dp_sgd_gen.config import DpSgdGenConfig
 from flows.methods.dp_sgd_gen.run import DpSgdRun
+from tasks.evaluation.steps import measure_iteration
 from tasks.prefect.runtime import run_step
 from tasks.prefect.writing import embedded, generate
 from tasks.private.training.step import tune
-from tasks.steps.students.evaluation import measure_iteration
 
 
 @method_flow(DpSgdGenConfig, DpSgdRun)

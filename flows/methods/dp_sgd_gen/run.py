@@ -8,10 +8,10 @@ from flows.engine.run import Run
 from flows.engine.tools import RunTools
 from flows.methods.dp_sgd_gen.config import DpSgdGenConfig
 from flows.methods.tuning import paid_training
-from tasks.core.refs import Written
 from tasks.private.training.recipe import TuneSpec
 from tasks.private.training.step import Tuned, control_card, controls_of
-from tasks.steps.generate import WriteJob
+from tasks.steps.values import Written
+from tasks.writing.generate import WriteJob
 
 
 class DpSgdRun(Run):

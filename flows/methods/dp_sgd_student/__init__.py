@@ -1,6 +1,6 @@
 """DP-SGD of the student itself, with ghost clipping or gradient hooks (Song et al. 2024)."""
 
-from flows.engine.method import Method
+from flows.method import Method
 from flows.methods.dp_sgd_student.config import DpSgdStudentConfig
 from flows.methods.tuning import training_releases
 from tasks.accounting.guarantee import Guarantee

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from flows.engine.method import Method
+from flows.method import Method
 from flows.methods.fusegen.config import FuseGenConfig
 from tasks.accounting.guarantee import Guarantee, no_release
 from tasks.private.release import Release

@@ -8,11 +8,11 @@ from flows.engine.lifecycle import method_flow
 from flows.engine.run import RunResults
 from flows.methods.fusegen.config import FuseGenConfig
 from flows.methods.fusegen.run import FuseGenRun
-from tasks.core.refs import Written
+from tasks.evaluation.steps import measure_iteration
+from tasks.guidance.fusegen import fuse, judge
 from tasks.prefect.runtime import run_step, submit_step
 from tasks.prefect.writing import embedded, generate
-from tasks.steps.fusegen import fuse, judge
-from tasks.steps.students.evaluation import measure_iteration
+from tasks.steps.values import Written
 
 
 @method_flow(FuseGenConfig, FuseGenRun)

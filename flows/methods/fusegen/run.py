@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from flows.engine.run import Run
 from flows.methods.fusegen.config import FuseGenConfig
-from tasks.selection.fusegen import MIXED
-from tasks.steps.generate import WriteJob
+from tasks.guidance.fusegen_scores import MIXED
 from tasks.students.spec import StudentSpec
+from tasks.writing.generate import WriteJob
 
 
 class FuseGenRun(Run):

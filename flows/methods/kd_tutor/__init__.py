@@ -1,6 +1,6 @@
 """KD discriminator + tutor: teachers on private shards select texts; noisy counts set the classes."""
 
-from flows.engine.method import Method
+from flows.method import Method
 from flows.methods.kd_tutor.config import KdTutorConfig
 from flows.methods.kd_tutor.releases import kd_releases
 

@@ -8,9 +8,9 @@ from flows.engine.lifecycle import method_flow
 from flows.engine.run import RunResults
 from flows.methods.kd_tutor.config import KdTutorConfig
 from flows.methods.kd_tutor.run import KdRun
+from tasks.evaluation.steps import measure_iteration
 from tasks.prefect.runtime import run_step
 from tasks.prefect.writing import embedded, generate
-from tasks.steps.students.evaluation import measure_iteration
 
 
 @method_flow(KdTutorConfig, KdRun)

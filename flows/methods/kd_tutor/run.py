@@ -7,15 +7,15 @@ from connectors.interfaces.artifacts import ArtifactRef
 from flows.engine.run import Run
 from flows.methods.kd_tutor.config import KdTutorConfig
 from flows.methods.tuning import paid_training
-from tasks.core.refs import Written
+from tasks.guidance.discriminator import SelectSpec, measure_discriminator, select_texts, train_discriminator
 from tasks.metrics.usefulness import Accuracy, DiscriminatorTest
 from tasks.prefect.runtime import results, run_step, submit_step
 from tasks.private.teachers.release import LabelCountsRelease, TeacherAnswersRelease
 from tasks.private.teachers.step import TeacherSpec, ask_teachers, count_labels, read_shares, teach
 from tasks.private.training.classifier_step import classify
 from tasks.private.training.recipe import ClassifySpec
-from tasks.steps.discriminator import SelectSpec, measure_discriminator, select_texts, train_discriminator
-from tasks.steps.texts import embed_samples
+from tasks.steps.values import Written
+from tasks.writing.texts import embed_samples
 
 NEGATIVES = 500
 """Generated texts in the training set of a teacher at most; fewer where all teachers would learn from every text."""

@@ -1,6 +1,6 @@
 """OnlyPrivate: a student trained on private records without noise, an upper bound (Zou et al. 2025)."""
 
-from flows.engine.method import Method
+from flows.method import Method
 from flows.methods.only_private.config import OnlyPrivateConfig
 from flows.methods.only_private.releases import exposure
 

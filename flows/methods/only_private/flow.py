@@ -11,8 +11,8 @@ from flows.engine.lifecycle import method_flow
 from flows.engine.run import Run, RunResults
 from flows.engine.spending import exposure_of
 from flows.methods.only_private.config import OnlyPrivateConfig
-from tasks.core.refs import PLAIN_TRAINING
 from tasks.private.exposure.step import student_folder, train_on_private
+from tasks.steps.values import PLAIN_TRAINING
 from tasks.students.spec import StudentSpec
 
 PATIENCE = 10

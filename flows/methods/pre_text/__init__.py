@@ -1,6 +1,6 @@
 """PrE-Text: a population evolves through votes of private records and masked words (Hou et al. 2024)."""
 
-from flows.engine.method import Method
+from flows.method import Method
 from flows.methods.pre_text.config import PreTextConfig
 from flows.methods.voting import vote_releases
 

@@ -9,11 +9,11 @@ from flows.engine.lifecycle import method_flow
 from flows.engine.run import RunResults
 from flows.methods.pre_text.config import PreTextConfig
 from flows.methods.pre_text.run import PreTextRun
-from tasks.core.refs import Written
+from tasks.evaluation.steps import measure_iteration
+from tasks.guidance.evolution import survive, unite
 from tasks.prefect.runtime import run_step
 from tasks.prefect.writing import embedded, generate, vary
-from tasks.steps.evolution import survive, unite
-from tasks.steps.students.evaluation import measure_iteration
+from tasks.steps.values import Written
 
 
 @method_flow(PreTextConfig, PreTextRun)

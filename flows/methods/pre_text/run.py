@@ -5,14 +5,14 @@ from dataclasses import replace
 
 from flows.methods.evolution import EvolutionRun
 from flows.methods.pre_text.config import PreTextConfig
-from tasks.core.allocation import per_class
-from tasks.core.refs import AHEAD, Written
+from tasks.guidance.evolution import look_ahead
+from tasks.guidance.survivors import Survival
 from tasks.prefect.runtime import run_step
 from tasks.prefect.writing import embedded, vary
-from tasks.selection.survivors import Survival
-from tasks.steps.evolution import look_ahead
-from tasks.steps.generate import WriteJob
-from tasks.text.variation import Manner
+from tasks.steps.allocation import per_class
+from tasks.steps.values import AHEAD, Written
+from tasks.writing.generate import WriteJob
+from tasks.writing.variation import Manner
 
 # Hou et al. 2024 and its code
 MASKED = 0.3

@@ -1,6 +1,6 @@
 """WASP: votes of private records select texts for a contrastive prompt (Zou et al. 2025)."""
 
-from flows.engine.method import Method
+from flows.method import Method
 from flows.methods.wasp.config import WaspConfig
 from flows.methods.wasp.releases import wasp_releases, wasp_sections
 

@@ -8,11 +8,11 @@ from flows.engine.lifecycle import method_flow
 from flows.engine.run import RunResults
 from flows.methods.wasp.config import WaspConfig
 from flows.methods.wasp.run import WaspRun
-from tasks.core.refs import Written
+from tasks.evaluation.steps import measure_iteration
+from tasks.guidance.density import select_examples, weigh_models
 from tasks.prefect.runtime import run_step
 from tasks.prefect.writing import embedded, generate
-from tasks.steps.density import select_examples, weigh_models
-from tasks.steps.students.evaluation import measure_iteration
+from tasks.steps.values import Written
 
 
 @method_flow(WaspConfig, WaspRun)

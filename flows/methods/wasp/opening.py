@@ -15,9 +15,9 @@ from statistics import fmean, median
 from typing import Any, ClassVar, Final, Self
 
 from connectors.interfaces.ledger import Charge
-from flows.engine.text import table
 from tasks.accounting.composition import gaussian_sigma
 from tasks.private.release import Release, Released
+from tasks.reporting.terminal import table
 from tasks.reporting.text import certainty
 
 MEASURED = Path(__file__).with_name("opening_measured.yaml")

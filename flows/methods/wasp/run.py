@@ -6,11 +6,11 @@ from dataclasses import replace
 from connectors.interfaces.artifacts import ArtifactRef
 from flows.engine.run import Run
 from flows.methods.wasp.config import WaspConfig
-from tasks.core.refs import Weights, Written
+from tasks.guidance.density import WeighJob
 from tasks.private.density.release import DensityRelease
 from tasks.private.density.step import estimate_density
-from tasks.steps.density import WeighJob
-from tasks.steps.generate import WriteJob
+from tasks.steps.values import Weights, Written
+from tasks.writing.generate import WriteJob
 
 
 class WaspRun(Run):

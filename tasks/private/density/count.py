@@ -25,8 +25,6 @@ from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.ledger import MAX_BYTES
 from tasks.accounting.integer_noise import SumNoise
-from tasks.core.refs import GUIDANCE
-from tasks.core.tools import Tools
 from tasks.private.density.features import features_of
 from tasks.private.density.promise import COUNTING, DensityPrivacy
 from tasks.private.rows.rows import open_rows
@@ -34,6 +32,8 @@ from tasks.private.sums import CleanSums, Sides, SumJob, require_part, write_sum
 from tasks.private.votes.ballot import Ballot
 from tasks.private.votes.persons import selected_rows
 from tasks.private.votes.step import private_vectors
+from tasks.steps.tools import Tools
+from tasks.steps.values import GUIDANCE
 
 Ints = NDArray[np.int64]
 

@@ -10,7 +10,7 @@ from typing import ClassVar, Final
 from tasks.accounting.composition import Adjacency
 from tasks.accounting.integer_noise import Kind, check_promise
 from tasks.accounting.promise import Protects
-from tasks.core.refs import GUIDANCE
+from tasks.steps.values import GUIDANCE
 
 COUNTING: Final = 0.1
 """Part of a row's squared length in its constant feature."""

@@ -11,8 +11,8 @@ from tasks.private.density.attack import density_attack
 from tasks.private.sum_release import SumRelease
 
 if TYPE_CHECKING:
-    from tasks.audit.attacks import Attack
-    from tasks.text.prompts import TaskCard
+    from tasks.attacks.attack import Attack
+    from tasks.writing.prompts import TaskCard
 
 TYPICAL_SHIFT = 0.3
 """Mean distance of private records from synthetic texts, measured on three data sets (0.25 to 0.6)."""

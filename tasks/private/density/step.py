@@ -5,16 +5,16 @@ from functools import partial
 
 from connectors.interfaces.artifacts import ArtifactRef
 from tasks.accounting.integer_noise import SumNoise
-from tasks.core.refs import Payer, Written
-from tasks.core.reuse import step_key
-from tasks.core.step import paid_step
-from tasks.core.tools import Tools
 from tasks.private.density.count import release_guidance
 from tasks.private.density.features import KERNEL
 from tasks.private.density.promise import DensityPrivacy
 from tasks.private.sums import SumJob
-from tasks.steps.texts import read_vectors
-from tasks.text.usable_texts import require_usable
+from tasks.steps.reuse import step_key
+from tasks.steps.step import paid_step
+from tasks.steps.tools import Tools
+from tasks.steps.values import Payer, Written
+from tasks.writing.texts import read_vectors
+from tasks.writing.usable_texts import require_usable
 
 
 @paid_step("estimate the private density")

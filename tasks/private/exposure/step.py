@@ -9,14 +9,14 @@ from typing import Any
 
 from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.ledger import Charge, ReleaseRequest
-from tasks.core.refs import PLAIN_TRAINING, Payer, Reference
-from tasks.core.reuse import make_once, step_key
-from tasks.core.step import as_json, paid_step
-from tasks.core.tools import Tools
+from tasks.evaluation.steps import test_on
 from tasks.private.exposure.train import train_on_private_rows
-from tasks.steps.students.evaluation import test_on
-from tasks.steps.students.training_set import embedder_of
+from tasks.steps.reuse import make_once, step_key
+from tasks.steps.step import as_json, paid_step
+from tasks.steps.tools import Tools
+from tasks.steps.values import PLAIN_TRAINING, Payer, Reference
 from tasks.students.spec import StudentSpec, settings
+from tasks.students.training_set import embedder_of
 
 
 def student_folder(run_id: str) -> str:

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from connectors.interfaces.errors import InputError
-from tasks.core.tools import Tools
 from tasks.private.rows.quarantine import sealed
 from tasks.private.rows.rows import open_rows
 from tasks.private.votes.step import usable_rows
+from tasks.steps.tools import Tools
 from tasks.students.spec import StudentSpec, TrainingRows
 from tasks.students.train import train_student
 

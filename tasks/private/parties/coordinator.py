@@ -20,9 +20,6 @@ import numpy as np
 from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.errors import ArtifactError, FinalError, PartyError
 from connectors.interfaces.ledger import StoredRelease
-from tasks.core.refs import Written
-from tasks.core.step import always, paid_step
-from tasks.core.tools import Tools
 from tasks.private.parties.party import KEY_LOST, explain_refusal, registry_digest
 from tasks.private.parties.promise import Parties, SharedNoise, shared_charge
 from tasks.private.parties.rounds import (
@@ -42,6 +39,9 @@ from tasks.private.parties.rounds import (
 from tasks.private.votes.ballot import Candidates
 from tasks.private.votes.count import NoisyVotes
 from tasks.private.votes.step import VoteSpec, candidates, never_draw, vote_key, write_votes
+from tasks.steps.step import always, paid_step
+from tasks.steps.tools import Tools
+from tasks.steps.values import Written
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

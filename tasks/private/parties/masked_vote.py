@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 
 from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import PartyError
-from tasks.core.tools import RowTools
 from tasks.private.noise.discrete import add_noise_share
 from tasks.private.parties.rounds import KEY, File, RoundPlan, check_announcements, sign_message
 from tasks.private.rows.quarantine import Unprintable, sealed
@@ -32,6 +31,7 @@ from tasks.private.rows.rows import open_rows
 from tasks.private.votes.ballot import Ballot, Candidates
 from tasks.private.votes.count import clean_votes, require_fitting
 from tasks.private.votes.step import ballot_of
+from tasks.steps.tools import RowTools
 
 Words = NDArray[np.uint32]
 Mask = Callable[[NDArray[np.int64]], Words]

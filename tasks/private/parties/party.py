@@ -29,7 +29,6 @@ from connectors.interfaces.ledger import BudgetPlan, ReleaseRequest
 from connectors.interfaces.rows import PrivateRef
 from connectors.interfaces.text_forms import cell_form
 from tasks.accounting.composition import epsilon_of
-from tasks.core.reuse import step_key
 from tasks.private.parties.masked_vote import RoundKey, masked, masked_votes, prepare
 from tasks.private.parties.promise import shared_charge
 from tasks.private.parties.rounds import (
@@ -46,6 +45,7 @@ from tasks.private.rows.quarantine import write_error_for_owner
 from tasks.private.rows.rows import Zone, identify, require_rows_of
 from tasks.private.votes.ballot import Candidates
 from tasks.private.votes.step import never_draw
+from tasks.steps.reuse import step_key
 
 if TYPE_CHECKING:
     from connectors.artifacts.remote_files import RemoteFiles

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 from tasks.accounting.integer_noise import SumNoise
-from tasks.audit.attacks import SumsAttack
-from tasks.audit.sums import FEW, sums_attack, with_promise
+from tasks.attacks.attack import SumsAttack
 from tasks.private.phrases.count import density_canary, vocabulary_canary
 from tasks.private.phrases.promise import PartPrivacy
+from tasks.private.sums_attack import FEW, sums_attack, with_promise
 
 
 def phrases_attack(noise: SumNoise[PartPrivacy]) -> SumsAttack:

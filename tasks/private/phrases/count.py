@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.errors import ConfigError
 from tasks.accounting.integer_noise import SumNoise
-from tasks.core.tools import Tools
-from tasks.keyphrases.phrases import Matcher, Vocabulary
 from tasks.private.phrases.features import DensityMember, windows
 from tasks.private.phrases.promise import PartPrivacy
 from tasks.private.rows.rows import open_rows
 from tasks.private.sums import OTHERS, CleanSums, Sides, SumJob, require_part, write_sums
+from tasks.steps.tools import Tools
+from tasks.writing.vocabulary import Matcher, Vocabulary
 
 Floats = NDArray[np.float64]
 

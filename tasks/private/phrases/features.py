@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from connectors.interfaces.errors import ConfigError
-from tasks.text.prompts import seed_of
+from tasks.writing.prompts import seed_of
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -10,7 +10,7 @@ from tasks.private.phrases.attack import phrases_attack
 from tasks.private.sum_release import SumRelease
 
 if TYPE_CHECKING:
-    from tasks.audit.attacks import Attack
+    from tasks.attacks.attack import Attack
 
 SETTING_TEXTS = {
     "gaussian": "integer Gaussian noise on averages of each document",

@@ -10,15 +10,15 @@ import numpy as np
 from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.rows import TermsRef
 from tasks.accounting.integer_noise import SumNoise
-from tasks.core.refs import Payer
-from tasks.core.step import paid_step
-from tasks.core.tools import Tools
-from tasks.keyphrases.phrases import Vocabulary, read_vocabulary, vocabulary_of
-from tasks.keyphrases.sequences import SequenceChoice
+from tasks.guidance.sequences import SequenceChoice
 from tasks.private.phrases.count import release_density, release_vocabulary
 from tasks.private.phrases.features import DensityMember, Shape, members_of
 from tasks.private.phrases.promise import PartPrivacy
 from tasks.private.sums import SumJob, sum_job
+from tasks.steps.step import paid_step
+from tasks.steps.tools import Tools
+from tasks.steps.values import Payer
+from tasks.writing.vocabulary import Vocabulary, read_vocabulary, vocabulary_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,10 @@ from typing import Final
 
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.text_forms import normal_form
-from tasks.core.refs import Overlap
-from tasks.core.tools import Tools
 from tasks.private.rows.quarantine import sealed, write_for_owner
 from tasks.private.rows.rows import open_rows
+from tasks.steps.tools import Tools
+from tasks.steps.values import Overlap
 
 MIN_PASSAGE: Final = 8
 """Shorter sequences of words are common phrases and prove nothing."""

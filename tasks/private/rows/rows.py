@@ -31,10 +31,10 @@ from connectors.interfaces.ledger import NO_MARKS, Marks
 from connectors.interfaces.redaction import redact
 from connectors.interfaces.rows import HeaderReader, PrivateRef, RowReader, RowsRef
 from connectors.interfaces.text_forms import normal_form
-from tasks.core.allocation import allocate, unbalanced
 from tasks.private.rows.headers import check_header
 from tasks.private.rows.marks import Marker, marks_of
 from tasks.private.rows.quarantine import Unprintable, sealed, write_for_owner
+from tasks.steps.allocation import allocate, unbalanced
 
 ROWS_COUNTED = "counted from 0 without the header line: row 5 is line 7 of a CSV file without line breaks in its cells"
 

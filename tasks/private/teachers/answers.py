@@ -24,13 +24,13 @@ from connectors.interfaces.embedding import Matrix
 from connectors.interfaces.errors import ArtifactError, InputError
 from connectors.interfaces.text_forms import normal_form
 from tasks.accounting.integer_noise import SumNoise
-from tasks.core.tools import Tools
 from tasks.private.rows.quarantine import sealed
 from tasks.private.rows.rows import OpenedRows, open_rows
 from tasks.private.sums import OTHERS, CleanSums, Sides, SumJob, require_part, write_sums
 from tasks.private.teachers.promise import ANSWER_STEPS, TeacherPrivacy
 from tasks.private.votes.ballot import usable
 from tasks.private.votes.step import private_vectors
+from tasks.steps.tools import Tools
 from tasks.students.spec import PublicTexts, StudentSpec, TrainingRows
 from tasks.students.train import load_student, train_student
 

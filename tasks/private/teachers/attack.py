@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from tasks.accounting.integer_noise import SumNoise
-from tasks.audit.attacks import SumsAttack
-from tasks.audit.sums import FEW, sums_attack, with_promise
+from tasks.attacks.attack import SumsAttack
+from tasks.private.sums_attack import FEW, sums_attack, with_promise
 from tasks.private.teachers.answers import answers_canary
 from tasks.private.teachers.labels import canary as labels_canary
 from tasks.private.teachers.promise import TeacherPrivacy

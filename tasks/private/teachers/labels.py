@@ -1,7 +1,7 @@
 """Releases the number of private rows per class, with noise on every count (the tutor; Song et al. 2024, Eq. 3).
 
 The paper adds noise to shares, which depend on the private number of rows. Here the noise is added to the counts;
-clipping and dividing follow later (`tasks.text.class_balance.shares_of`).
+clipping and dividing follow later (`tasks.writing.class_balance.shares_of`).
 """
 
 from collections.abc import Sequence
@@ -10,10 +10,10 @@ import numpy as np
 
 from connectors.interfaces.artifacts import ArtifactRef
 from tasks.accounting.integer_noise import SumNoise
-from tasks.core.tools import Tools
 from tasks.private.rows.rows import open_rows
 from tasks.private.sums import CleanSums, Sides, SumJob, require_part, write_sums
 from tasks.private.teachers.promise import TeacherPrivacy
+from tasks.steps.tools import Tools
 
 
 def release_labels(tools: Tools, job: SumJob[TeacherPrivacy], classes: Sequence[str]) -> tuple[ArtifactRef, str]:

@@ -11,8 +11,8 @@ from tasks.private.teachers.attack import teachers_attack
 from tasks.private.teachers.promise import affordable_answers, survival
 
 if TYPE_CHECKING:
-    from tasks.audit.attacks import Attack
-    from tasks.text.prompts import TaskCard
+    from tasks.attacks.attack import Attack
+    from tasks.writing.prompts import TaskCard
 
 MIN_SURVIVAL = 0.9
 """Probability that a unanimous answer survives its noise, below which a plan warns."""

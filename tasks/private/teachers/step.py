@@ -11,20 +11,20 @@ import numpy as np
 from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.errors import InputError
 from tasks.accounting.integer_noise import SumNoise
-from tasks.core.refs import Payer, Reference, Written
-from tasks.core.reuse import step_key
-from tasks.core.step import always, paid_step
-from tasks.core.tools import Tools
 from tasks.private.sums import SumJob, sum_job
 from tasks.private.teachers.answers import TeacherJob, release_answers, teach_shard
 from tasks.private.teachers.labels import release_labels
 from tasks.private.teachers.promise import TeacherPrivacy
-from tasks.steps.students.training_set import embedder_of, public_texts
-from tasks.steps.texts import content, reference_rows
+from tasks.steps.reuse import step_key
+from tasks.steps.step import always, paid_step
+from tasks.steps.tools import Tools
+from tasks.steps.values import Payer, Reference, Written
 from tasks.students.spec import PublicTexts, StudentSpec, settings
-from tasks.text.class_balance import Shares, shares_of
-from tasks.text.prompts import seed_of
-from tasks.text.usable_texts import require_usable
+from tasks.students.training_set import embedder_of, public_texts
+from tasks.writing.class_balance import Shares, shares_of
+from tasks.writing.prompts import seed_of
+from tasks.writing.texts import content, reference_rows
+from tasks.writing.usable_texts import require_usable
 
 
 @dataclass(frozen=True, slots=True)

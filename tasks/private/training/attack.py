@@ -6,7 +6,7 @@ clipping norm and meets no other gradient, so nothing but the noise hides it. Th
 noise only, which is compared with the planned noise.
 
 The training is that of the run: its recipe, the payment, and the function that reads the rows and trains. Only the
-model is the attack's own (`tasks/audit/models.py`).
+model is the attack's own (`tasks/private/training/attack_models.py`).
 """
 
 import math
@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from connectors.interfaces.progress import Advance
-from tasks.audit.attacks import Attack
-from tasks.audit.bounds import CONFIDENCE, Finding, check_number, freshness, one_run_bound, right_guesses
-from tasks.audit.models import CLASSES, in_a_head, in_a_table, save_model
+from tasks.attacks.attack import Attack
+from tasks.attacks.bounds import CONFIDENCE, Finding, check_number, freshness, one_run_bound, right_guesses
+from tasks.private.training.attack_models import CLASSES, in_a_head, in_a_table, save_model
 from tasks.private.training.promise import TrainingNoise
 from tasks.private.training.recipe import ClassifySpec, PaidTraining, Trained, TuneSpec
 from tasks.private.training.tuned_classifier import train_classifier

@@ -10,19 +10,19 @@ from typing import Any
 import numpy as np
 
 from connectors.interfaces.artifacts import ArtifactRef
-from tasks.core.refs import Reference, Written
-from tasks.core.reuse import json_once, step_key
-from tasks.core.step import as_json, paid_step, step
-from tasks.core.tools import Tools
+from tasks.evaluation.steps import test_on
 from tasks.private.training.recipe import ClassifySpec
 from tasks.private.training.step import Tuned, trained_once
 from tasks.private.training.tuned_classifier import train_classifier
-from tasks.steps.students.evaluation import test_on
-from tasks.steps.students.training_set import embedder_of, public_texts
-from tasks.steps.texts import content
+from tasks.steps.reuse import json_once, step_key
+from tasks.steps.step import as_json, paid_step, step
+from tasks.steps.tools import Tools
+from tasks.steps.values import Reference, Written
 from tasks.students.spec import PublicTexts, settings
-from tasks.text.prompts import seed_of
-from tasks.text.usable_texts import require_usable
+from tasks.students.training_set import embedder_of, public_texts
+from tasks.writing.prompts import seed_of
+from tasks.writing.texts import content
+from tasks.writing.usable_texts import require_usable
 
 
 @paid_step("train classifier under DP", artifact=attrgetter("model"))

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from tasks.core.refs import Payer
 from tasks.private.training.promise import Clipping, Training, TrainingNoise
+from tasks.steps.values import Payer
 from tasks.students.spec import StudentSpec
 
 

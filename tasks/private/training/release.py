@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from tasks.core.refs import Payer
 from tasks.private.release import AuditCase, Release, Released, Touched
 from tasks.private.training.attack import TrainingAttack
 from tasks.private.training.promise import Clipping, TrainingNoise, describe_training
 from tasks.private.training.recipe import PaidTraining, Trained
+from tasks.steps.values import Payer
 
 if TYPE_CHECKING:
     from connectors.interfaces.ledger import Charge
-    from tasks.text.prompts import TaskCard
+    from tasks.writing.prompts import TaskCard
 
 NOBODY = Payer("", "")
 """Stands for the payer of an attack, which charges nobody."""

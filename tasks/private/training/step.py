@@ -13,14 +13,14 @@ import pandas as pd
 
 from connectors.interfaces.artifacts import ArtifactRef, StepKey
 from connectors.interfaces.errors import LedgerError
-from tasks.core.reuse import step_key
-from tasks.core.step import paid_step
-from tasks.core.tools import Tools
 from tasks.private.training.progress import StepsTaken
 from tasks.private.training.promise import accounted
 from tasks.private.training.recipe import ALPHA, PaidTraining, TuneSpec
 from tasks.private.training.tuned_writer import FACTS_FILE, pay, payments, train_writer
-from tasks.text.prompts import TaskCard, zero_shot
+from tasks.steps.reuse import step_key
+from tasks.steps.step import paid_step
+from tasks.steps.tools import Tools
+from tasks.writing.prompts import TaskCard, zero_shot
 
 CONTROL = "Text about {label}:\n"
 """Prefix of each training text, later used as the prompt; it names the class."""

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from connectors.interfaces.errors import ConfigError
-from tasks.core.tools import Tools
 from tasks.private.rows.quarantine import sealed
 from tasks.private.rows.rows import OpenedRows, open_rows
 from tasks.private.teachers.answers import CLASSES
@@ -22,6 +21,7 @@ from tasks.private.training.progress import StepsTaken
 from tasks.private.training.recipe import ClassifySpec
 from tasks.private.training.tuned_writer import FACTS_FILE, lock_training, write_step_counts
 from tasks.private.votes.step import usable_rows
+from tasks.steps.tools import Tools
 from tasks.students.heads import save_layers
 from tasks.students.loop import import_torch, seeded
 from tasks.students.spec import PublicTexts

@@ -17,14 +17,14 @@ import numpy as np
 
 from connectors.interfaces.errors import ConfigError, LedgerError, LostArtifactsError, MissingPackageError
 from connectors.interfaces.ledger import ReleaseRequest, StoredRelease
-from tasks.core.refs import TRAINING
-from tasks.core.tools import Tools
 from tasks.private.rows.quarantine import sealed
 from tasks.private.rows.rows import OpenedRows, open_rows
 from tasks.private.training.dp_train import IGNORED, EncodedRows, train_privately
 from tasks.private.training.progress import StepsTaken
 from tasks.private.training.recipe import ALPHA, PaidTraining, TuneSpec
 from tasks.private.votes.step import never_draw
+from tasks.steps.tools import Tools
+from tasks.steps.values import TRAINING
 from tasks.students.loop import import_torch, seeded
 from tasks.students.transformer import hide_output
 

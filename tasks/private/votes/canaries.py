@@ -1,6 +1,6 @@
 """Attacks on one whole run with canaries: their membership, by votes or by texts.
 
-One run is enough if each of many canaries was included by a coin (`tasks.audit.bounds.one_run_bound`). The number of
+One run is enough if each of many canaries was included by a coin (`tasks.attacks.bounds.one_run_bound`). The number of
 guesses is fixed beforehand. Half of them state that the canaries with the highest scores were included, half that those
 with the lowest scores were left out. A canary begins like any row and ends in invented words (Meeus et al. 2025): the
 beginning makes it take part like a row, and the end cannot get into a text from anywhere else.
@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from connectors.interfaces.embedding import Embedder
-from tasks.audit.bounds import one_run_bound, right_guesses
+from tasks.attacks.bounds import one_run_bound, right_guesses
 from tasks.private.votes.ballot import Ballot, Candidates
 from tasks.private.votes.count import clean_votes
 from tasks.private.votes.promise import VoteNoise

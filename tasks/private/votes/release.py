@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from tasks.audit.attacks import Attack, claims_of, vote_attack
+from tasks.attacks.attack import Attack, claims_of, vote_attack
 from tasks.private.release import AuditCase, Release, Released, Touched
 from tasks.private.votes.promise import VoteNoise, signal_index
 
 if TYPE_CHECKING:
     from connectors.interfaces.ledger import Charge
     from tasks.private.parties.promise import Parties
-    from tasks.text.prompts import TaskCard
+    from tasks.writing.prompts import TaskCard
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,25 +17,25 @@ from numpy.typing import NDArray
 from connectors.interfaces.artifacts import ArtifactRef, StepKey
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.ledger import StoredRelease
-from tasks.core.refs import Payer, Written
-from tasks.core.reuse import step_key
-from tasks.core.step import paid_step
-from tasks.core.tools import RowTools, Tools
 from tasks.private.draw_once import write_release
 from tasks.private.rows.quarantine import sealed, write_error_for_owner
 from tasks.private.rows.rows import OpenedRows, open_rows
 from tasks.private.votes.ballot import Ballot, Candidates, usable
 from tasks.private.votes.count import NoisyVotes, RawVotes, add_noise, clean_votes, require_fitting
 from tasks.private.votes.promise import VoteNoise, VotePrivacy
-from tasks.steps.texts import content, first_of_equal, read_samples, read_vectors
-from tasks.text.usable_texts import require_usable
+from tasks.steps.reuse import step_key
+from tasks.steps.step import paid_step
+from tasks.steps.tools import RowTools, Tools
+from tasks.steps.values import Payer, Written
+from tasks.writing.texts import content, first_of_equal, read_samples, read_vectors
+from tasks.writing.usable_texts import require_usable
 
 
 @dataclass(frozen=True, slots=True)
 class VoteSpec:
     """One vote of the private rows: noise, votes per record (Q) and candidates.
 
-    `needed`: the minimum number of usable texts per class for a release (`tasks.text.usable_texts`).
+    `needed`: the minimum number of usable texts per class for a release (`tasks.writing.usable_texts`).
     """
 
     iteration: int

@@ -22,11 +22,11 @@ from prefect.settings import (
 from connectors.interfaces.artifacts import ArtifactRef
 from flows.runtime import prefect_progress
 from flows.runtime.prefect_progress import shown
-from tasks.core.refs import Written
+from tasks.evaluation.steps import MeasureJob
 from tasks.prefect import page as page_steps
 from tasks.prefect.page import Page
 from tasks.prefect.runtime import run_step, submit_step, task_step
-from tasks.steps.students.evaluation import MeasureJob
+from tasks.steps.values import Written
 from tests.support.runs.served_flow import artifacts, call_api
 from tests.support.servers.ports import free_port
 from tests.support.waits import wait_until

@@ -19,12 +19,12 @@ from flows.methods.aug_pe.run import AugPeRun
 from flows.methods.kd_tutor.run import KdRun
 from flows.methods.pre_text.run import PreTextRun
 from flows.methods.wasp.run import WaspRun
-from tasks.core.refs import Written
 from tasks.private.density.step import estimate_density
 from tasks.private.draw_once import READ_BACK
 from tasks.private.teachers.step import teach
 from tasks.private.votes.step import vote
-from tasks.steps.texts import write_samples
+from tasks.steps.values import Written
+from tasks.writing.texts import write_samples
 from tests.support.runs.kd_tutor import written_by
 from tests.support.runs.pipeline import FURTHER, METHODS, SMALL
 from tests.support.servers.vendor import VendorServer

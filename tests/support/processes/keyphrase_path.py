@@ -9,7 +9,7 @@ from flows.engine.prepare import prepare
 from flows.engine.run_manifest import open_manifest
 from flows.methods.dp_kps.config import DpKpsConfig
 from flows.methods.dp_kps.run import DpKpsRun
-from tasks.steps import keyphrases
+from tasks.guidance import phrases as keyphrases
 from tests.support.processes.release_path import Tell
 
 TERMS = ("private", "row", "number", "about", "login", "problem", "billing", "question", "slow", "internet", "delivery")

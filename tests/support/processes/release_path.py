@@ -23,8 +23,8 @@ from sqlalchemy.engine import default
 
 from flows.engine.prepare import Prepared
 from flows.engine.run_manifest import open_manifest
-from tasks.core.refs import Payer, Written
 from tasks.private.votes.step import VoteSpec, vote
+from tasks.steps.values import Payer, Written
 from tests.support.paths import ROOT
 from tests.support.runs.prepared_run import start, write_texts
 
@@ -38,7 +38,7 @@ FILES = (
     "connectors/artifacts/parquet.py",
     "tasks/private/**/*.py",
     "tasks/private/votes/step.py",
-    "tasks/steps/keyphrases.py",
+    "tasks/guidance/phrases.py",
     "tasks/private/draw_once.py",
     "flows/engine/prepare.py",
 )

@@ -19,7 +19,6 @@ from flows.engine.prepare import Prepared
 from flows.engine.run_manifest import open_manifest
 from flows.federation.local_parties import partition
 from flows.federation.party import Rounds, load_party
-from tasks.core.refs import Payer, Written
 from tasks.private.parties import coordinator
 from tasks.private.parties.coordinator import Coordinator, Dropped
 from tasks.private.parties.partition import Partition
@@ -29,6 +28,7 @@ from tasks.private.rows.rows import identify, open_rows
 from tasks.private.votes.ballot import Ballot
 from tasks.private.votes.count import NoisyVotes, clean_votes
 from tasks.private.votes.step import VoteSpec, candidates, private_vectors
+from tasks.steps.values import Payer, Written
 from tests.support.runs.prepared_run import WORDS, start, write_texts
 
 LABELS = ("login_problem", "billing_question", "slow_internet")

@@ -10,8 +10,8 @@ from flows.engine.run import Run
 from flows.engine.run_manifest import open_manifest
 from flows.methods.kd_tutor.config import KdTutorConfig
 from flows.methods.kd_tutor.run import KdRun
-from tasks.core.refs import Written
-from tasks.steps.texts import embed_samples, write_samples
+from tasks.steps.values import Written
+from tasks.writing.texts import embed_samples, write_samples
 from tests.support.data.short_texts import LABELS, WORDS, save_rows
 from tests.support.runs.pipeline import SMALL, merged
 from tests.support.runs.prepared_run import lift_cap

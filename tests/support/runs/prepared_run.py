@@ -12,8 +12,8 @@ from connectors.interfaces.ledger import ReleaseRequest
 from flows.config.files import check_config
 from flows.engine.prepare import Prepared, prepare
 from flows.methods.wasp.config import WaspConfig
-from tasks.core.refs import Written
-from tasks.steps.generate import ROW_TYPES
+from tasks.steps.values import Written
+from tasks.writing.generate import ROW_TYPES
 from tests.support.runs.pipeline import values
 
 LABELS = ["login_problem", "billing_question", "slow_internet", "delivery_delay", "cancel_contract", "hardware_fault"]

@@ -16,7 +16,7 @@ from connectors.interfaces.rows import RowsRef
 from connectors.interfaces.text_forms import normal_form, normalizable
 from connectors.rows.reader import check_public, read_rows
 from connectors.security.record_hashes import record_hash
-from tasks.keyphrases.phrases import plain_form
+from tasks.writing.vocabulary import plain_form
 from tests.support.paths import ROOT
 
 SECRET = "my salary is 91234 euros"

@@ -6,10 +6,10 @@ import pytest
 
 from connectors.interfaces.errors import BudgetError, ConfigError
 from flows.cli import budget
-from flows.engine import text as words
 from flows.engine.plan import planned
 from flows.publish.ledger_page import collect, write_page
 from flows.runtime.stores import open_ledger
+from tasks.reporting import terminal as words
 from tests.support.runs.prepared_run import good_rows, release, start, table
 
 

@@ -20,13 +20,13 @@ from flows.config.paths import default_name
 from flows.config.removed import REMOVED_VALUES, removed_fields, without_removed
 from flows.config.task_files import load_task
 from flows.config.yaml_files import parse_yaml
-from flows.engine import text as words
 from flows.federation.party import PartyConfig
 from flows.methods.wasp.config import WaspConfig
 from flows.runtime import state_folder as home_module
 from flows.runtime.state_folder import check_room, state_folder
 from flows.runtime.stores import open_ledger
 from flows.storage.retention import Retention
+from tasks.reporting import terminal as words
 from tests.support.runs.pipeline import SMALL, values, written
 from tests.support.runs.prepared_run import good_rows, start, table
 

@@ -8,10 +8,10 @@ import pytest
 import yaml
 
 from flows.config.extends import merge, read_layers
-from flows.engine import text as words
 from flows.engine.plan import planned
 from flows.engine.prepare import guarantee_of
 from tasks.private.rows.rows import open_rows
+from tasks.reporting import terminal as words
 from tests.support.paths import ROOT
 from tests.support.runs.prepared_run import config, start
 

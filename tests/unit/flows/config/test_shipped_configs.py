@@ -15,10 +15,10 @@ from flows.catalog import flow_names
 from flows.cli import start
 from flows.config.extends import flow_of, merge, read_layers
 from flows.config.files import load_config
-from flows.engine import text as words
 from flows.federation.local_parties import partition
 from flows.methods.aug_pe.config import AugPeConfig
 from tasks.private.parties.partition import Partition
+from tasks.reporting import terminal as words
 from tests.support.paths import ROOT
 
 FOLDER = ROOT / "deployments" / "configs"

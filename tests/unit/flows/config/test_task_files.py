@@ -8,7 +8,7 @@ import pytest
 
 from connectors.interfaces.errors import ConfigError
 from flows.config.task_files import load_task, shipped_tasks
-from tasks.text.prompts import CONTRASTIVE, Call, Turn, prompt_for
+from tasks.writing.prompts import CONTRASTIVE, Call, Turn, prompt_for
 from tests.support.paths import DATA
 
 SMALL = "name: teas\nitem: tea review\nlabels: [green, black]\n"

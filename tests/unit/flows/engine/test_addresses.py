@@ -20,7 +20,7 @@ from flows.engine.remote_writing import write_texts
 from flows.engine.tools import RunName
 from flows.runtime.stores import SharedStores
 from flows.storage.retention import Retention
-from tasks.steps.generate import WriteJob
+from tasks.writing.generate import WriteJob
 
 PLAIN = {
     "names of columns of a permitted table": {

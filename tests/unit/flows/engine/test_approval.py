@@ -10,13 +10,14 @@ import pytest
 
 from connectors.interfaces.errors import ApprovalError, ConfigError
 from flows.config.task_files import load_task
-from flows.engine import approval, text
+from flows.engine import approval
 from flows.engine.approval import contract_of, request_approval
 from flows.engine.lifecycle import return_reservation
 from flows.engine.plan import planned
 from flows.engine.prepare import guarantee_of, prepare
 from flows.engine.tools import RunTools
 from flows.runtime import pausing
+from tasks.reporting import terminal as text
 from tests.support.runs.prepared_run import config
 
 CARD = load_task("support_desk")

@@ -19,7 +19,6 @@ from connectors.interfaces.packages import install_command
 from flows.cli import main, start
 from flows.cli.doctor import examine
 from flows.config.files import check_config
-from flows.engine import text
 from flows.engine.checks import problems_of
 from flows.engine.plan import planned
 from flows.engine.prepare import prepare
@@ -28,6 +27,7 @@ from flows.methods.dp_sgd_gen.config import DpSgdGenConfig
 from flows.methods.wasp.config import WaspConfig
 from flows.runtime.stores import open_ledger
 from tasks.private.training import promise as dp_sgd
+from tasks.reporting import terminal as text
 from tests.support.models.tiny import save_gpt2, save_roberta
 from tests.support.models.tiny import tiny_models as tiny_models
 from tests.support.paths import ROOT

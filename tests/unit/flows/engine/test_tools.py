@@ -11,10 +11,10 @@ import yaml
 from connectors.interfaces.errors import ConfigError
 from flows.cli import start
 from flows.config.files import check_config
-from flows.engine import text as words
 from flows.engine.preview import preview_rows
 from flows.engine.tools import RunName, RunTools
 from flows.methods.wasp.config import WaspConfig
+from tasks.reporting import terminal as words
 from tests.support.paths import ROOT
 from tests.support.runs.pipeline import SMALL
 from tests.support.servers.vendor import VendorServer

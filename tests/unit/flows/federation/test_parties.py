@@ -11,7 +11,7 @@ from connectors.interfaces.rows import RowsRef
 from connectors.security.signing import open_signing_key, public_line
 from flows.cli import stored_runs
 from flows.config.files import check_config
-from flows.engine.federation import federation_of, read_registry
+from flows.engine.parties import federation_of, read_registry
 from flows.engine.run_manifest import open_manifest
 from flows.federation.local_parties import partition
 from flows.federation.party import load_party, serve_party

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 from datasets import load_dataset
 
-from flows.engine import text
 from flows.engine.plan import planned
+from tasks.reporting import terminal as text
 from tests.support.runs.pipeline import Pipeline
 from tests.support.runs.prepared_run import config
 

@@ -16,9 +16,9 @@ from flows.methods.dp_sgd_gen.run import DpSgdRun
 from flows.methods.kd_tutor.run import KdRun
 from flows.methods.tuning import paid_training
 from flows.runtime.stores import open_ledger
-from tasks.core.refs import Payer
 from tasks.private.training.promise import TrainingNoise, calibrate_training
 from tasks.private.training.recipe import PaidTraining
+from tasks.steps.values import Payer
 
 SELECTED = ["method.select=dp_sgd", "method.training={declared_rows: 500, batch_rows: 50, steps: 30, clipping: ghost}"]
 METHODS: dict[str, tuple[list[str], Any]] = {

@@ -14,8 +14,8 @@ from flows.engine.prepare import prepare
 from flows.methods.wasp.config import WaspConfig
 from flows.methods.wasp.run import WaspRun
 from flows.runtime.manifest import RunManifest
-from tasks.core.refs import Payer, Written
-from tasks.selection.weights import weigh
+from tasks.guidance.weights import weigh
+from tasks.steps.values import Payer, Written
 from tests.support.runs.pipeline import SMALL
 from tests.support.runs.prepared_run import config
 

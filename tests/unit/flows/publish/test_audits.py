@@ -11,13 +11,13 @@ from connectors.interfaces.errors import ArtifactError, AuditError
 from connectors.interfaces.ledger import BudgetPlan, ReleaseRequest
 from flows.catalog import find_flow
 from flows.config.files import check_config
+from flows.engine.audit_findings import AuditLine, audits_of_releases
 from flows.engine.prepare import guarantee_of
 from flows.engine.tools import open_ledger
 from flows.publish.gate import require_no_red_audit
 from flows.publish.ledger_page import collect, render
 from flows.runtime.stores import open_artifacts
-from flows.storage.audit_findings import AuditLine, audits_of_releases
-from tasks.audit.attacks import Attack
+from tasks.attacks.attack import Attack
 from tasks.private.parties.promise import Parties, SharedNoise, shared_charge
 from tasks.private.release import AuditCase
 from tests.support.ledgers import charge

@@ -2,7 +2,7 @@
 
 from flows.publish.dataset_card import BundleFacts, dataset_card
 from tasks.metrics.answer_counts import AnswerCounts, describe_findings
-from tasks.text.prompts import Label, TaskCard
+from tasks.writing.prompts import Label, TaskCard
 from tests.support.data.reports import made_up_report
 
 BOOK = {

@@ -14,8 +14,8 @@ from flows.engine.spending import RELEASES
 from flows.publish.export import write_json_lines
 from flows.publish.gate import search
 from flows.runtime.manifest import read_manifest
-from tasks.core.refs import Payer
 from tasks.private.votes.step import VoteSpec, vote
+from tasks.steps.values import Payer
 from tests.support.data.short_texts import rows, save_rows
 from tests.support.runs.federation import open_federated
 from tests.support.runs.prepared_run import LABELS, start, write_texts

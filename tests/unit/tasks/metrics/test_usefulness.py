@@ -14,18 +14,18 @@ from connectors.interfaces.rows import RowsRef
 from flows.config.files import check_config
 from flows.engine.tools import RunName, RunTools
 from flows.methods.wasp.config import WaspConfig
-from tasks.core.refs import Reference, Written
-from tasks.core.reuse import step_key
+from tasks.evaluation.baseline import TOO_FEW, BaselineJob, measure_baseline, read_baseline, sample_indices
+from tasks.evaluation.steps import TrainJob, correct_of, score_texts, train_and_test
+from tasks.guidance.density import nearest_means
+from tasks.guidance.soft_labels import label_softly
 from tasks.metrics.registry import compared_names
 from tasks.metrics.usefulness import ACCURACIES, Accuracy, Baseline, DiscriminatorTest, Usefulness
 from tasks.private.density.features import features_of
-from tasks.steps.density import nearest_means
-from tasks.steps.students.baseline import TOO_FEW, BaselineJob, measure_baseline, read_baseline, sample_indices
-from tasks.steps.students.evaluation import TrainJob, correct_of, score_texts, train_and_test
-from tasks.steps.students.soft_labels import label_softly
-from tasks.steps.students.training_set import SOFT
-from tasks.steps.texts import embed_samples
+from tasks.steps.reuse import step_key
+from tasks.steps.values import Reference, Written
 from tasks.students.spec import StudentSpec
+from tasks.students.training_set import SOFT
+from tasks.writing.texts import embed_samples
 from tests.support.runs.pipeline import SMALL
 from tests.support.runs.prepared_run import sample_rows
 

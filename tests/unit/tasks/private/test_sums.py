@@ -20,7 +20,6 @@ from connectors.interfaces.ledger import BudgetPlan
 from connectors.ledger.ledger import PrivacyLedger
 from tasks.accounting.composition import epsilon_of, filter_epsilon, second_opinion
 from tasks.accounting.integer_noise import MIN_SCALE_INT, SumNoise, calibrate_sums
-from tasks.core.refs import Payer
 from tasks.private.density import count as density
 from tasks.private.density.count import clean_sums
 from tasks.private.density.features import body, counted
@@ -32,6 +31,7 @@ from tasks.private.teachers.answers import clean_answers
 from tasks.private.teachers.labels import clean_labels
 from tasks.private.teachers.promise import TeacherPrivacy
 from tasks.private.votes.ballot import Ballot
+from tasks.steps.values import Payer
 
 LABELS = ("a", "b", "c")
 ODD = [0.0, 1.0, -3.5, 1e-30, 1e30, math.inf, math.nan]

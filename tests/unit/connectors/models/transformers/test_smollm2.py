@@ -10,7 +10,7 @@ from connectors.interfaces.models import ModelSpec
 from connectors.models.base.registry import check_model
 from connectors.models.transformers import smollm2
 from connectors.models.transformers.model import HfModel
-from tasks.text.prompts import Label, TaskCard, listed
+from tasks.writing.prompts import Label, TaskCard, listed
 
 CARD = TaskCard(
     "desk", "question", (Label("delivery"),), max_tokens=40, list_heading="Questions of customers about {topic}:"

@@ -11,9 +11,9 @@ import pytest
 from connectors.interfaces.errors import ConfigError, PrivateInputError
 from connectors.interfaces.rows import PrivateRef, RowsRef
 from flows.runtime.stores import open_zone
-from tasks.core.allocation import unbalanced
 from tasks.private.parties.partition import Partition, split_rows
 from tasks.private.parties.rows import write_parties
+from tasks.steps.allocation import unbalanced
 
 LABELS = ["a"] * 400 + ["b"] * 250 + ["c"] * 50
 

@@ -19,8 +19,8 @@ from flows.methods.dp_kps.releases import check_sizes
 from flows.methods.dp_kps.run import DpKpsRun
 from tasks.accounting.composition import epsilon_of, mu_of
 from tasks.accounting.integer_noise import calibrate_sums
-from tasks.keyphrases.phrases import vocabulary_of
-from tasks.keyphrases.sequences import SequenceChoice
+from tasks.guidance import phrases as keyphrasing
+from tasks.guidance.sequences import SequenceChoice
 from tasks.private.phrases import count as keyphrases
 from tasks.private.phrases import step as paid
 from tasks.private.phrases.count import clean_density, clean_vocabulary
@@ -28,7 +28,7 @@ from tasks.private.phrases.features import Shape, members_of
 from tasks.private.phrases.promise import PartPrivacy
 from tasks.private.rows.rows import problems_file
 from tasks.private.sums import NoisySums
-from tasks.steps import keyphrases as keyphrasing
+from tasks.writing.vocabulary import vocabulary_of
 from tests.support.data.short_texts import LABELS, WORDS, save_rows
 from tests.support.ledgers import output_of
 from tests.support.runs.pipeline import SMALL, merged

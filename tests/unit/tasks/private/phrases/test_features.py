@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from connectors.interfaces.errors import ConfigError
-from tasks.keyphrases.sequences import estimates
+from tasks.guidance.sequences import estimates
 from tasks.private.phrases.count import features_at
 from tasks.private.phrases.features import DensityMember, Shape, members_of, windows
 

@@ -16,14 +16,14 @@ from connectors.interfaces.errors import ArtifactError, InputError, PrivateInput
 from flows.methods.kd_tutor.releases import kd_releases
 from flows.methods.kd_tutor.run import KdRun
 from tasks.accounting.integer_noise import calibrate_sums
-from tasks.core.refs import Payer, Written
+from tasks.guidance import discriminator
+from tasks.guidance.discriminator import SelectSpec
 from tasks.private.sums import NoisySums
 from tasks.private.teachers import answers as teachers
 from tasks.private.teachers import step as teaching
 from tasks.private.teachers.answers import TeacherJob, clean_answers, shard, shard_of
 from tasks.private.teachers.promise import TeacherPrivacy
-from tasks.steps import discriminator
-from tasks.steps.discriminator import SelectSpec
+from tasks.steps.values import Payer, Written
 from tasks.students.spec import StudentSpec
 from tests.support.data.short_texts import LABELS, save_rows
 from tests.support.ledgers import output_of

@@ -6,13 +6,13 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
-from tasks.audit.bounds import Finding
-from tasks.core.refs import Payer
+from tasks.attacks.bounds import Finding
 from tasks.private.training import dp_train, tuned_classifier, tuned_writer
 from tasks.private.training.attack import TrainingAttack
 from tasks.private.training.dp_train import train_privately
 from tasks.private.training.promise import Clipping, Training, TrainingNoise, calibrate_training
 from tasks.private.training.recipe import PaidTraining, Recipe, Trained
+from tasks.steps.values import Payer
 
 pytest.importorskip("opacus")
 pytest.importorskip("torch")

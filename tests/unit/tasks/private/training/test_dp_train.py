@@ -18,7 +18,6 @@ from connectors.interfaces.errors import ConfigError, LedgerError, LostArtifacts
 from connectors.interfaces.ledger import BudgetPlan, StoredRelease
 from connectors.ledger.ledger import PrivacyLedger
 from tasks.accounting.composition import filter_epsilon
-from tasks.core.refs import Payer
 from tasks.private.training import dp_train
 from tasks.private.training.dp_train import IGNORED, EncodedRows, train_privately
 from tasks.private.training.progress import StepsTaken
@@ -26,6 +25,7 @@ from tasks.private.training.promise import Training, calibrate_training
 from tasks.private.training.recipe import PaidTraining, Recipe
 from tasks.private.training.tuned_classifier import vector_head
 from tasks.private.training.tuned_writer import lock_training, pay
+from tasks.steps.values import Payer
 from tests.support.models.dp_training import gradient_norms, model, recipe, rows, taken
 from tests.support.paths import ROOT
 

@@ -10,7 +10,7 @@ from scipy.stats import binom
 
 from connectors.embedders.registry import open_embedder
 from connectors.models.ngram.counts import fit_likelihood
-from tasks.audit.bounds import one_run_bound, one_run_chance
+from tasks.attacks.bounds import one_run_bound, one_run_chance
 from tasks.private.votes.ballot import Ballot, Candidates
 from tasks.private.votes.canaries import RARE_WORDS, Canary, Evidence, Guesses, attack_run, guess, make_canaries
 from tasks.private.votes.count import noisy_votes

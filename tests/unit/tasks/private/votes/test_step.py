@@ -17,11 +17,11 @@ from connectors.interfaces.errors import PrivateInputError
 from flows.config.files import check_config
 from flows.engine.prepare import Prepared, prepare
 from flows.methods.wasp.config import WaspConfig
-from tasks.core.refs import Payer
 from tasks.private.rows.rows import OpenedRows
 from tasks.private.votes.ballot import Candidates
 from tasks.private.votes.count import NoisyVotes
 from tasks.private.votes.step import private_vectors, release_votes
+from tasks.steps.values import Payer
 from tests.support.data.elections import squared_bound
 from tests.support.data.short_texts import LABELS, Row, rows, save_rows
 from tests.support.runs.pipeline import SMALL

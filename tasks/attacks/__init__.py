@@ -1,0 +1,1 @@
+"""How an attack proves a bound; names no kind of release."""

@@ -1,1 +1,0 @@
-"""Attacks on releases and the bounds that they prove."""

@@ -1,1 +1,0 @@
-"""Types that every step uses: references, opened connectors, cache keys."""

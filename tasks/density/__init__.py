@@ -1,1 +1,0 @@
-"""Guidance by a released density: feature maps and matching."""

@@ -1,0 +1,1 @@
+"""Measure texts, students and floors."""

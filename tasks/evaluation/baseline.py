@@ -1,0 +1,132 @@
+"""Step that measures the baselines of a run: without private data, and without texts.
+
+The baseline without private data trains the same student on zero-shot texts of the same models, with labels as written
+and with soft labels. All arms use the same kind of classifier and the same number of texts. A difference therefore
+comes from the guidance. The baseline without texts classifies by the class means of the released density.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from connectors.interfaces.artifacts import ArtifactRef
+from tasks.evaluation.steps import TrainJob, correct_of, score_texts
+from tasks.guidance.density import nearest_means
+from tasks.metrics.usefulness import Accuracy, Baseline
+from tasks.steps.reuse import json_once, step_key
+from tasks.steps.step import as_json, step
+from tasks.steps.tools import Tools
+from tasks.steps.values import Written
+from tasks.students.soft_labels import soft_labels
+from tasks.students.spec import NEXT_WORD, StudentSpec, settings
+from tasks.students.training_set import SOFT, with_soft_labels
+from tasks.writing.texts import content, read_samples, read_vectors, reference_rows
+
+TOO_FEW = "the zero-shot texts cover fewer than two classes"
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineJob:
+    """The training texts of a student (`trained`) and the `zero_shot` texts, or why there are none (`unmeasured`).
+
+    `balanced`: use the same number of zero-shot texts per class, for runs whose class shares come from noisy counts of
+    private rows. `density`: the released density, None for other releases.
+    """
+
+    trained: TrainJob
+    zero_shot: tuple[Written, ...]
+    balanced: bool
+    density: ArtifactRef | None = None
+    unmeasured: str = ""
+
+    @property
+    def student(self) -> StudentSpec:
+        """Student of all arms: the run's student without adaptation, or a linear one for fine-tuning."""
+        student = self.trained.on_texts.student
+        return StudentSpec("linear", seed=student.seed) if student.kind == "finetune" else student
+
+
+@step("measure baseline", value=as_json)
+def measure_baseline(tools: Tools, job: BaselineJob) -> tuple[ArtifactRef, str]:
+    """Write the test accuracy of all arms and of the release's class means to baseline.json.
+
+    The step makes no model calls and reads no private rows.
+    """
+    path = f"runs/{tools.run_id}/baseline.json"
+    trained = job.trained
+    assert trained.test is not None
+    parameters: dict[str, object] = {"student": settings(job.student), "labels": list(trained.labels)}
+    parameters |= {"test": trained.test.content, "embedder": tools.embedder.identity, "balanced": job.balanced}
+    parameters |= {"density": job.density.sha256 if job.density else "", "unmeasured": job.unmeasured}
+    parameters["soft"] = trained.soft.sha256 if trained.soft is not None else ""
+    tables = {"samples": trained.written, "zero_shot": job.zero_shot}
+    inputs = {name: content([entry.samples for entry in written]) for name, written in tables.items()}
+    key = step_key("baseline", parameters, inputs)
+    return json_once(tools.artifacts, path, key, lambda: _measured(tools, job))
+
+
+def read_baseline(values: dict[str, Any]) -> tuple[Baseline | None, Accuracy | None, str]:
+    """Return the arms of baseline.json or why they are not measured, and the accuracy of the release's class means."""
+    release = None if values["release"] is None else Accuracy(values["release"], values["rows"])
+    if values["unmeasured"]:
+        return None, release, values["unmeasured"]
+    names = [name for name in ("zero_shot", "guided", "soft") if name in values]
+    arms = {name: Accuracy(values[name], values["rows"], values["texts"], values.get(f"{name}_loss")) for name in names}
+    return Baseline(values["student"], **arms), release, ""
+
+
+def _measured(tools: Tools, job: BaselineJob) -> dict[str, Any]:
+    trained = job.trained
+    seed = job.student.seed
+    assert trained.test is not None
+    frame, real = reference_rows(tools, trained.test)
+    values: dict[str, Any] = {"rows": len(frame), "release": None, "unmeasured": job.unmeasured}
+    if job.density is not None:
+        nearest = nearest_means(tools, job.density, np.asarray(real))
+        values["release"] = int((nearest == frame["label"].to_numpy(dtype=str)).sum())
+    if job.unmeasured:
+        return values
+    zero_shot = read_samples(tools, job.zero_shot)
+    guided = read_samples(tools, trained.written)
+    texts = min(_most(zero_shot, job.balanced), len(guided))
+    chosen = sample_indices(zero_shot["label"].to_numpy(dtype=str), texts, seed, job.balanced)
+    labels = zero_shot["label"].to_numpy(dtype=str)[chosen]
+    has_classes = job.student.kind != NEXT_WORD
+    if has_classes and len(set(labels)) < 2:
+        return values | {"unmeasured": TOO_FEW}
+    plain = replace(trained.on_texts, student=job.student)
+    vectors = read_vectors(tools, job.zero_shot)[chosen]
+    arms = {"zero_shot": (zero_shot.iloc[chosen], vectors)}
+    if has_classes:
+        soft = soft_labels(vectors, vectors, labels, trained.labels).tolist()
+        arms["soft"] = zero_shot.iloc[chosen].assign(**{SOFT: soft}), vectors
+    chosen = sample_indices(guided["label"].to_numpy(dtype=str), texts, seed)
+    vectors = read_vectors(tools, trained.written)[chosen]
+    arms["guided"] = with_soft_labels(tools, guided.iloc[chosen], trained.soft), vectors
+    scores = {name: score_texts(tools, plain, *arm) for name, arm in arms.items()}
+    values["rows"] = scores["guided"].get("words", len(frame))
+    correct: dict[str, Any] = {name: correct_of(score) for name, score in scores.items()}
+    correct |= {f"{name}_loss": score["loss"] for name, score in scores.items() if "loss" in score}
+    return values | correct | {"texts": texts, "student": job.student.kind}
+
+
+def _most(samples: pd.DataFrame, balanced: bool) -> int:
+    sizes = samples["label"].value_counts()
+    return int(sizes.min()) * len(sizes) if balanced and len(sizes) else len(samples)
+
+
+def sample_indices(labels: NDArray[np.str_], count: int, seed: int, balanced: bool = False) -> NDArray[np.int64]:
+    """Return the sorted indices of `count` texts, drawn with `seed` within each class.
+
+    Classes keep their shares, or have the same number of texts (`balanced`).
+    """
+    draw = np.random.default_rng(seed)
+    turns = np.empty(len(labels))
+    for label in np.unique(labels):
+        indices = np.flatnonzero(labels == label)
+        turn = draw.permutation(len(indices)) + 0.5
+        turns[indices] = turn if balanced else turn / len(indices)
+    return np.sort(np.argsort(turns, kind="stable")[:count]).astype(np.int64)

@@ -1,0 +1,251 @@
+"""Steps that evaluate texts: FID and probe per iteration, student at the end."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pandas as pd
+
+from connectors.interfaces.artifacts import ArtifactRef
+from connectors.interfaces.embedding import Matrix
+from connectors.interfaces.errors import InputError
+from tasks.metrics.metrics import map_2d, thinned
+from tasks.metrics.registry import LabelledRows, Metric, MetricInput, added_versions, all_metrics
+from tasks.reporting.run_record import MapPoints
+from tasks.steps.reuse import json_once, make_once, step_key
+from tasks.steps.step import as_json, step
+from tasks.steps.tools import Tools
+from tasks.steps.values import Reference, Written
+from tasks.students.next_words import predict_words
+from tasks.students.spec import NEXT_WORD, StudentSpec, TrainingRows, settings
+from tasks.students.train import evaluate, load_student, train_student, units_of_work
+from tasks.students.training_set import learned_labels, with_soft_labels
+from tasks.writing.texts import content, read_samples, read_vectors, reference_rows
+
+MAP_POINTS = 600
+"""Maximum number of points of each kind on the map; more points would overlap."""
+MAP_CHARACTERS = 200
+"""Characters of each synthetic text in the data of the map."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureJob:
+    """The texts of `written` and the real rows to measure them against.
+
+    `fid`: the reference of FID, test | public | none.
+    """
+
+    iteration: int
+    written: tuple[Written, ...]
+    fid: str
+    test: Reference | None
+    public: Reference | None
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class TrainJob:
+    """The texts that train the student and the real rows that test it.
+
+    `unlabelled`: public rows that the student adapts to. `soft`: soft labels of the texts.
+    """
+
+    written: tuple[Written, ...]
+    student: StudentSpec
+    labels: tuple[str, ...]
+    test: Reference | None
+    unlabelled: Reference | None = None
+    soft: ArtifactRef | None = None
+
+    @property
+    def reads(self) -> str:
+        """The further source of the student besides the exported texts; empty if it does not adapt."""
+        return "public rows" if self.unlabelled is not None else ""
+
+    @property
+    def on_texts(self) -> TrainJob:
+        """The job of a new student, trained on the exported texts and their labels alone."""
+        plain = replace(self.student, adaptation="none")
+        return replace(self, student=plain, unlabelled=None)
+
+
+@step("measure t={job.iteration}", value=as_json)
+def measure_iteration(tools: Tools, job: MeasureJob) -> tuple[ArtifactRef, str]:
+    """Write the metrics of all texts: FID, precision, recall, probe accuracy and those that packages add.
+
+    The probe replaces the student between iterations because it takes a second and the student takes minutes.
+    """
+    path = f"runs/{tools.run_id}/iteration={job.iteration}/measures.json"
+    parameters: dict[str, object] = {"fid": job.fid, "seed": job.seed}
+    parameters |= {"test": _content(job.test), "public": _content(job.public)}
+    parameters |= {"embedder": tools.embedder.identity, "private": ""}
+    added = added_versions()
+    parameters |= {"metrics": added} if added else {}
+    key = step_key("measure", parameters, {"samples": content([entry.samples for entry in job.written])})
+    return json_once(tools.artifacts, path, key, lambda: _values(tools, job))
+
+
+@step("train student", value=as_json)
+def train_and_test(tools: Tools, job: TrainJob) -> tuple[ArtifactRef, str]:
+    """Train the student (STM) on all texts and test it on unused real rows.
+
+    The student is written to student/; that of texts without classes is a measure and is not written. If it adapts,
+    `adapted` has the number of its correct test rows, and the scores are those of a new student that is trained on the
+    exported texts alone.
+    """
+    path = f"runs/{tools.run_id}/student.json"
+    folder = f"runs/{tools.run_id}/student"
+    parameters: dict[str, object] = {"student": settings(job.student), "labels": list(job.labels)}
+    parameters["test"] = _content(job.test)
+    if job.unlabelled is not None:
+        parameters["unlabelled"] = job.unlabelled.content
+    if job.soft is not None:
+        parameters["soft"] = job.soft.sha256
+    if job.student.kind != "finetune":
+        parameters["embedder"] = tools.embedder.identity
+    key = step_key("train", parameters, {"samples": content([entry.samples for entry in job.written])})
+
+    def make() -> ArtifactRef:
+        scores: dict[str, Any] = {}
+        if job.student.kind == NEXT_WORD:
+            test = score_texts(tools, job, read_samples(tools, job.written)) if job.test is not None else None
+            return tools.artifacts.write_json(path, {"test": test}, key)
+        student = tools.artifacts.write_folder(folder, lambda target: scores.update(_train(tools, job, target)), key)
+        scores |= {"student": student.sha256, "reads": job.reads} | test_on(tools, job.test, job.labels, student)
+        if job.reads and scores["test"] is not None:
+            samples = with_soft_labels(tools, read_samples(tools, job.written), job.soft)
+            vectors = read_vectors(tools, job.written)
+            scores["adapted"] = correct_of(scores["test"])
+            scores["test"] = score_texts(tools, job.on_texts, samples, vectors)
+        return tools.artifacts.write_json(path, scores, key)
+
+    def stale(_: ArtifactRef) -> str:
+        is_whole = job.student.kind == NEXT_WORD or tools.artifacts.find(folder, key)
+        return "" if is_whole else "recomputed because the student's folder is incomplete"
+
+    return make_once(tools.artifacts, path, key, make, stale)
+
+
+def _content(reference: Reference | None) -> str:
+    return reference.content if reference else ""
+
+
+def _values(tools: Tools, job: MeasureJob) -> dict[str, Any]:
+    """Return all metrics of the texts; None where the real rows are missing."""
+    samples = read_samples(tools, job.written)
+    vectors = read_vectors(tools, job.written)
+    texts = LabelledRows(samples["text"].tolist(), samples["label"].tolist(), vectors)
+    reference = job.test if job.fid == "test" else job.public if job.fid == "public" else None
+    start = min(entry.iteration for entry in job.written)
+    first = sum(entry.samples.rows for entry in job.written if entry.iteration == start)
+    none = MetricInput(texts, LabelledRows((), (), vectors[:0]), job.seed, first)
+    inputs = {"": none, "reference": _input(tools, none, reference), "test": _input(tools, none, job.test)}
+    values: dict[str, Any] = {"iteration": job.iteration, "rows": len(vectors)}
+    values |= {"fid_reference": job.fid if reference is not None else "none"}
+    values |= {metric.name: _value(metric, inputs[metric.needs]) for metric in all_metrics() if metric.measure}
+    return values
+
+
+def _input(tools: Tools, rows: MetricInput, reference: Reference | None) -> MetricInput | None:
+    if reference is None:
+        return None
+    frame, real = reference_rows(tools, reference)
+    labels = frame["label"].tolist() if "label" in frame else []
+    return replace(rows, real=LabelledRows(frame["text"].tolist(), labels, real))
+
+
+def _value(metric: Metric, rows: MetricInput | None) -> float | None:
+    value = metric.measure(rows) if metric.measure is not None and rows is not None else None
+    if value is not None and not math.isfinite(value):
+        raise InputError(
+            f"Metric '{metric.name}': its value is {value}, not finite. Return None where it is undefined."
+        )
+    return value
+
+
+def _train(tools: Tools, job: TrainJob, folder: Path) -> dict[str, Any]:
+    samples = with_soft_labels(tools, read_samples(tools, job.written), job.soft)
+    labels, soft = learned_labels(samples, job.labels)
+    vectors = read_vectors(tools, job.written) if job.student.kind != "finetune" else None
+    rows = TrainingRows(samples["text"].tolist(), labels, job.labels, vectors, soft=soft)
+    if job.unlabelled is not None:
+        rows = replace(rows, unlabelled=np.asarray(reference_rows(tools, job.unlabelled)[1]))
+    with tools.progress("train student", units_of_work(job.student, len(samples))) as advance:
+        trained = train_student(job.student, rows, folder, advance)
+    adapted = None if rows.unlabelled is None else len(rows.unlabelled)
+    return {"adapted_to": adapted, "epochs": trained.epochs, "best_epoch": trained.best_epoch}
+
+
+def test_on(tools: Tools, test: Reference | None, labels: Sequence[str], student: ArtifactRef) -> dict[str, Any]:
+    """Test a student on real rows; return {"test": scores or None}."""
+    if test is None:
+        return {"test": None}
+    frame, real = reference_rows(tools, test)
+    predict = load_student(tools.artifacts.read_folder(student))
+    predicted = predict(frame["text"].tolist(), np.asarray(real))
+    return {"test": evaluate(frame["label"].tolist(), predicted.labels, labels)}
+
+
+def score_texts(tools: Tools, job: TrainJob, samples: pd.DataFrame, vectors: Matrix | None = None) -> dict[str, Any]:
+    """Return the scores on the test rows of a student trained on texts (with vectors) and their labels alone."""
+    assert job.test is not None
+    frame, real = reference_rows(tools, job.test)
+    if job.student.kind == NEXT_WORD:
+        return predict_words(samples["text"].tolist(), frame["text"].tolist())
+    labels, soft = learned_labels(samples, job.labels)
+    rows = TrainingRows(samples["text"].tolist(), labels, job.labels, vectors, soft=soft)
+    with tempfile.TemporaryDirectory() as scratch:
+        train_student(job.student, rows, Path(scratch))
+        predicted = load_student(Path(scratch))(frame["text"].tolist(), np.asarray(real)).labels
+    return evaluate(frame["label"].tolist(), predicted, job.labels)
+
+
+def correct_of(scores: dict[str, Any]) -> int:
+    """Return the number of correct test rows (words) of a student from its scores."""
+    if "right" in scores:
+        return int(scores["right"])
+    return sum(row[number] for number, row in enumerate(scores["confusion"]))
+
+
+def map_points(
+    tools: Tools,
+    written: Sequence[Written],
+    real: tuple[Reference | None, Reference | None],
+    seed: int,
+) -> MapPoints:
+    """Return points of synthetic and `real` texts (test rows, prompt examples).
+
+    No text is private. The plane comes from the first two principal axes.
+    """
+    vectors = read_vectors(tools, written)
+    drawn = thinned(len(vectors), MAP_POINTS, seed)
+    samples, vectors = read_samples(tools, written).iloc[drawn], vectors[drawn]
+    (test_labels, test), (_, shown) = (
+        _points(tools, rows, seed) if rows else (cast("list[str]", []), vectors[:0]) for rows in real
+    )
+    points = map_2d(np.concatenate([vectors, test, shown]))
+    pairs = [(float(x), float(y)) for x, y in points]
+    first = len(vectors)
+    second = len(vectors) + len(test)
+    return MapPoints(
+        synthetic=tuple(pairs[:first]),
+        test=tuple(pairs[first:second]),
+        shown=tuple(pairs[second:]),
+        by="principal axes",
+        labels=tuple(map(str, samples["label"])),
+        texts=tuple(str(text)[:MAP_CHARACTERS] for text in samples["text"]),
+        test_labels=tuple(test_labels),
+    )
+
+
+def _points(tools: Tools, rows: Reference, seed: int) -> tuple[list[str], Matrix]:
+    """Return classes and vectors of at most `MAP_POINTS` real rows."""
+    frame, vectors = reference_rows(tools, rows)
+    drawn = thinned(len(vectors), MAP_POINTS, seed)
+    return [str(label) for label in frame["label"].iloc[drawn]], vectors[drawn]

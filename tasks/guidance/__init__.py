@@ -1,0 +1,1 @@
+"""Turn released, noisy numbers into examples, weights, survivors and soft labels: post-processing without cost."""

@@ -1,0 +1,204 @@
+"""Steps of the discriminator: train it on the teachers' noisy answers, measure it, and select texts with it.
+
+Song et al. 2024, Eq. 2. It sees only released answers and public rows.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from connectors.interfaces.artifacts import ArtifactRef, StepKey
+from connectors.interfaces.models import Usage
+from tasks.metrics.usefulness import MIN_HELD_OUT, Accuracy
+from tasks.private.teachers.answers import CLASSES
+from tasks.private.teachers.step import TeacherSpec, queries_of, shown_to_any
+from tasks.private.training.classifier_step import shown_to_classifier
+from tasks.private.training.recipe import ClassifySpec
+from tasks.steps.reuse import json_once, make_once, step_key, table_once
+from tasks.steps.step import step
+from tasks.steps.tools import Tools
+from tasks.steps.values import Reference, Written
+from tasks.students.spec import PublicTexts, TrainingRows, settings
+from tasks.students.train import CARD, load_student, train_student
+from tasks.students.training_set import embedder_of, public_texts
+from tasks.writing.class_balance import Shares, texts_per_class
+from tasks.writing.prompts import seed_of
+from tasks.writing.texts import content, read_samples, read_vectors, reference_rows
+
+COUNTS_FILE = "told.json"
+"""File in the student's folder: the number of training queries, and how many had the answer 'private'."""
+
+SELECTED = "selected"
+"""Folder of the selected texts in an iteration."""
+
+
+@dataclass(frozen=True, slots=True)
+class SelectSpec:
+    """Selection of `count` texts, divided over the classes by `shares`.
+
+    `best`: select the texts with the highest probability of being private. Otherwise select texts that the student
+    classifies as private, drawn with `seed`. If a class has too few of them, the next most likely texts follow.
+    """
+
+    iteration: int
+    count: int
+    labels: tuple[str, ...]
+    shares: Shares
+    best: bool
+    seed: int
+
+
+@step("train discriminator")
+def train_discriminator(
+    tools: Tools, spec: TeacherSpec, written: Sequence[Written], answers: ArtifactRef
+) -> tuple[ArtifactRef, str]:
+    """Train the student discriminator on noisy labels of queries (Eq. 2)."""
+    folder = f"runs/{tools.run_id}/discriminator"
+    inputs = {"answers": answers.sha256, "samples": content([entry.samples for entry in written])}
+    key = step_key("distill", {"student": settings(spec.student), "embedder": embedder_of(tools, spec.student)}, inputs)
+
+    def make() -> ArtifactRef:
+        texts = queries_of(tools, spec, written)
+        table = tools.artifacts.read_table(answers)["sum"].to_numpy().reshape(-1, len(CLASSES))
+        labels = [CLASSES[int(second > first)] for first, second in table]
+        rows = TrainingRows(texts.texts, labels, CLASSES, texts.vectors)
+        return tools.artifacts.write_folder(folder, lambda target: _distill(spec, rows, target), key)
+
+    return make_once(tools.artifacts, folder, key, make)
+
+
+@step("measure discriminator")
+def measure_discriminator(
+    tools: Tools,
+    spec: TeacherSpec | ClassifySpec,
+    test: Reference,
+    written: Sequence[Written],
+    discriminator: ArtifactRef,
+) -> tuple[ArtifactRef, str]:
+    """Write the accuracy of the discriminator to discriminator_accuracy.json; empty if there are too few texts.
+
+    `spec`: its training. `test`: rows that count as private.
+    """
+    path = f"runs/{tools.run_id}/discriminator_accuracy.json"
+    inputs = {"discriminator": discriminator.sha256, "samples": content([entry.samples for entry in written])}
+    key = step_key("measure_discriminator", {"test": test.content}, inputs)
+
+    def accuracy() -> dict[str, Any]:
+        rows = test_rows(tools, spec, test, written)
+        if rows is None:
+            return {}
+        is_private = np.arange(len(rows.texts)) < len(rows.texts) // 2  # the first half are test rows
+        right = int(((_probabilities(tools, discriminator, rows) >= 0.5) == is_private).sum())
+        return asdict(Accuracy(right, len(rows.texts)))
+
+    return json_once(tools.artifacts, path, key, accuracy)
+
+
+def test_rows(
+    tools: Tools, spec: TeacherSpec | ClassifySpec, test: Reference, written: Sequence[Written]
+) -> PublicTexts | None:
+    """Return test rows, then as many generated texts that are no query and in no training set; None if too few.
+
+    The seed draws rows and texts. Song et al. 2024 measure on "our constructed test set" (Figures 3, 4) of unknown
+    size; here both halves are equal.
+    """
+    samples = sum(entry.samples.rows for entry in written)
+    used = shown_to_any(samples, spec) if isinstance(spec, TeacherSpec) else shown_to_classifier(samples, spec)
+    left = np.setdiff1d(np.arange(samples), sorted(used))
+    frame, real = reference_rows(tools, test)
+    count = min(len(left), len(frame))
+    if count < MIN_HELD_OUT:
+        return None
+    random = np.random.default_rng(seed_of("held out", spec.student.seed))
+    rows, unseen = (np.sort(random.permutation(part)[:count]) for part in (np.arange(len(frame)), left))
+    texts = public_texts(tools, written, unseen, spec.student)
+    vectors = None if texts.vectors is None else np.concatenate([np.asarray(real)[rows], texts.vectors])
+    return PublicTexts([*frame["text"].to_numpy()[rows].tolist(), *texts.texts], vectors)
+
+
+@step("select texts", artifact=lambda selected: selected[0].samples)
+def select_texts(
+    tools: Tools, spec: SelectSpec, written: Sequence[Written], discriminator: ArtifactRef | None
+) -> tuple[list[Written], str]:
+    """Select texts that the student classifies as private, per class of `spec`.
+
+    Writes selection.parquet (sample_id, score, kept) and a table of the selected texts for every table of `written`.
+    Without a discriminator the seed draws the texts.
+    """
+    path = f"runs/{tools.run_id}/selection.parquet"
+    inputs = {"samples": content([entry.samples for entry in written])}
+    inputs["discriminator"] = discriminator.sha256 if discriminator else "none"
+    key = step_key("select_texts", asdict(spec) | {"labels": list(spec.labels), "shares": list(spec.shares)}, inputs)
+
+    def scored() -> pd.DataFrame:
+        samples = read_samples(tools, written)
+        scores = _scores(tools, written, samples, discriminator)
+        mask = choose_mask(samples["label"].tolist(), scores, spec)
+        return pd.DataFrame({"sample_id": samples["sample_id"], "score": scores, "kept": mask})
+
+    selection, why = table_once(tools.artifacts, path, key, scored)
+    table = tools.artifacts.read_table(selection)
+    ids = set(table.loc[table["kept"], "sample_id"].tolist())
+    return [_selected_table(tools, entry, ids, key) for entry in written], why
+
+
+def choose_mask(labels: Sequence[str], scores: np.ndarray[Any, Any], spec: SelectSpec) -> np.ndarray[Any, Any]:
+    """Return a mask of the selected texts; `scores` are probabilities of private."""
+    drawn = np.random.default_rng(seed_of("select", spec.seed)).permutation(len(labels))
+    order = np.lexsort((drawn, -scores)) if spec.best else np.lexsort((drawn, -scores * (scores < 0.5), scores < 0.5))
+    counts = texts_per_class(spec.count, spec.labels, spec.shares)
+    mask = np.zeros(len(labels), dtype=bool)
+    for index in order:
+        if counts[labels[index]] > 0:
+            counts[labels[index]] -= 1
+            mask[index] = True
+    return mask
+
+
+def _distill(spec: TeacherSpec, rows: TrainingRows, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    private = sum(label == CLASSES[1] for label in rows.labels)
+    counts = {"queries": len(rows.labels), "private": private}
+    if 0 < private < len(rows.labels):
+        train_student(spec.student, rows, folder)
+    (folder / COUNTS_FILE).write_text(json.dumps(counts), encoding="utf-8")
+
+
+def _scores(
+    tools: Tools, written: Sequence[Written], samples: pd.DataFrame, discriminator: ArtifactRef | None
+) -> np.ndarray[Any, Any]:
+    """Return the probability of private per text; 0.5 without a discriminator."""
+    if discriminator is None:
+        return np.full(len(samples), 0.5)
+    vectors = read_vectors(tools, written) if all(entry.vectors is not None for entry in written) else None
+    return _probabilities(tools, discriminator, PublicTexts(samples["text"].tolist(), vectors))
+
+
+def _probabilities(tools: Tools, discriminator: ArtifactRef, texts: PublicTexts) -> np.ndarray[Any, Any]:
+    """Return the discriminator's probability of private per text; 0.5 if untrained."""
+    folder = tools.artifacts.read_folder(discriminator)
+    if not (folder / CARD).exists():
+        return np.full(len(texts.texts), 0.5)
+    probabilities: np.ndarray[Any, Any] = load_student(folder)(texts.texts, texts.vectors).probabilities[:, 1]
+    return probabilities
+
+
+def _selected_table(tools: Tools, entry: Written, ids: set[int], key: StepKey) -> Written:
+    """Write the selected texts of one table; their language model is unchanged."""
+    parts = [f"runs/{tools.run_id}/iteration={entry.iteration}", SELECTED, *([entry.part] if entry.part else [])]
+    path = f"{'/'.join(parts)}/plm={entry.plm}/samples.parquet"
+    own_key = step_key("select_texts", {"selection": key.key}, {"samples": entry.samples.sha256})
+
+    def make() -> ArtifactRef:
+        table = tools.artifacts.read_table(entry.samples)
+        info = {"usage": asdict(Usage()), "failures": {}, "shortfall": {}, "down": entry.down}
+        selected = table[table["sample_id"].isin(ids)].reset_index(drop=True)
+        return tools.artifacts.write_table(path, selected, own_key, info)
+
+    samples, _ = make_once(tools.artifacts, path, own_key, make)
+    return replace(entry, samples=samples, vectors=None, part="/".join(parts[1:]))

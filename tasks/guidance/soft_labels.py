@@ -1,0 +1,48 @@
+"""Step that gives every text the probabilities of a linear head, from a released density or from texts alone."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from connectors.interfaces.artifacts import ArtifactRef
+from tasks.guidance.density import UNMOVED, move_to_release, open_texts
+from tasks.steps.reuse import step_key, table_once
+from tasks.steps.step import step
+from tasks.steps.tools import Tools
+from tasks.steps.values import Written
+from tasks.students.soft_labels import DIGITS, STRENGTH, harden, soft_labels
+from tasks.students.training_set import SOFT
+from tasks.writing.texts import content, read_samples, read_vectors
+
+
+@step("label softly")
+def label_softly(
+    tools: Tools, classes: tuple[str, ...], density: ArtifactRef | None, hard: bool, written: Sequence[Written]
+) -> tuple[ArtifactRef, str]:
+    """Write soft_labels.parquet: sample_id, label and `label_soft` of every text.
+
+    `density`: the release that the labels follow; None: no private row is involved. `hard`: the most likely class also
+    replaces the label.
+    """
+    path = f"runs/{tools.run_id}/soft_labels.parquet"
+    parameters: dict[str, object] = {"labels": list(classes), "hard": hard}
+    parameters |= {"embedder": tools.embedder.identity, "strength": STRENGTH}
+    parameters |= {"density": density.sha256, "unmoved": UNMOVED} if density else {"density": ""}
+    key = step_key("soft_labels", parameters, {"samples": content([entry.samples for entry in written])})
+
+    def labelled() -> pd.DataFrame:
+        samples = read_samples(tools, written)
+        vectors = np.asarray(read_vectors(tools, written))
+        labels = samples["label"].to_numpy(dtype=str)
+        moved = vectors
+        weights = None
+        if density is not None:
+            moved, weights = move_to_release(open_texts(tools, density, written), labels, vectors)
+        probabilities = np.round(soft_labels(vectors, moved, labels, classes, weights), DIGITS)
+        table = samples[["sample_id", "label"]].assign(**{SOFT: probabilities.tolist()})
+        if hard:
+            table["label"] = harden(probabilities, classes)
+        return table
+
+    return table_once(tools.artifacts, path, key, labelled)

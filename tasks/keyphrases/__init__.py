@@ -1,1 +1,0 @@
-"""Keyphrases of documents and densities over them."""

@@ -1,1 +1,0 @@
-"""Selection of examples and weights of language models."""

@@ -1,1 +1,0 @@
-"""Steps that train, measure and compare students."""

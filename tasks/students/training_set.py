@@ -1,0 +1,57 @@
+"""The training set of a student: the texts of a run with their labels, in the form that its kind needs."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from connectors.interfaces.artifacts import ArtifactRef
+from tasks.steps.reuse import step_key, table_once
+from tasks.steps.step import step
+from tasks.steps.tools import Tools
+from tasks.steps.values import Written
+from tasks.students.soft_labels import harden
+from tasks.students.spec import PublicTexts, StudentSpec
+from tasks.writing.texts import content, read_samples, read_vectors
+
+SOFT = "label_soft"
+"""Column with the probability of each class, in the order of the task's labels."""
+
+
+@step("collect")
+def collect(tools: Tools, written: Sequence[Written], soft: ArtifactRef | None = None) -> tuple[ArtifactRef, str]:
+    """Write all texts of a run to one table, synthetic.parquet, with their soft labels if there are any."""
+    path = f"runs/{tools.run_id}/synthetic.parquet"
+    inputs = {"samples": content([entry.samples for entry in written])} | ({"soft": soft.sha256} if soft else {})
+    key = step_key("collect", {}, inputs)
+    return table_once(tools.artifacts, path, key, lambda: with_soft_labels(tools, read_samples(tools, written), soft))
+
+
+def with_soft_labels(tools: Tools, samples: pd.DataFrame, soft: ArtifactRef | None) -> pd.DataFrame:
+    """Return texts with the labels and the column `label_soft` of a step; the same texts without one."""
+    if soft is None:
+        return samples
+    table = tools.artifacts.read_table(soft).set_index("sample_id").loc[samples["sample_id"]]
+    return samples.assign(label=table["label"].to_numpy(), **{SOFT: table[SOFT].tolist()})
+
+
+def learned_labels(samples: pd.DataFrame, classes: Sequence[str]) -> tuple[list[str], NDArray[np.float64] | None]:
+    """Return the labels and probabilities that a student learns: the most likely classes if there are soft labels."""
+    if SOFT not in samples:
+        return samples["label"].tolist(), None
+    probabilities = np.array(samples[SOFT].tolist(), dtype=np.float64)
+    return harden(probabilities, classes), probabilities
+
+
+def public_texts(
+    tools: Tools, written: Sequence[Written], indices: Sequence[int] | NDArray[np.int64], student: StudentSpec
+) -> PublicTexts:
+    """Return the texts at these indices by sample id, with their vectors if the student learns from vectors."""
+    texts = read_samples(tools, written)["text"].to_numpy()[list(indices)].tolist()
+    return PublicTexts(texts, None if student.kind == "finetune" else read_vectors(tools, written)[list(indices)])
+
+
+def embedder_of(tools: Tools, student: StudentSpec) -> str:
+    """Return the identity of the embedder; empty if the student learns from texts."""
+    return "" if student.kind == "finetune" else tools.embedder.identity

@@ -1,1 +1,0 @@
-"""Prompts, variations and cleaning of texts."""

@@ -1,0 +1,1 @@
+"""Write texts: prompts, generation, cleaning and vectors of one model's texts."""

@@ -1,0 +1,341 @@
+"""Generation of texts by one language model in one iteration.
+
+The result contains the requested number of valid texts per class, or records a shortfall.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from connectors.interfaces.addresses import FolderName
+from connectors.interfaces.artifacts import ArtifactRef
+from connectors.interfaces.errors import ConfigError, FinalError
+from connectors.interfaces.models import Completion, LanguageModel, Usage
+from connectors.interfaces.progress import Advance
+from connectors.interfaces.prompts import Prompt
+from tasks.steps.values import Reference
+from tasks.writing.class_balance import Shares
+from tasks.writing.cleaning import Cleaned, normalised
+from tasks.writing.first_answers import FirstAnswers, Tally, judge
+from tasks.writing.keyphrase_prompts import Seeding, seeded
+from tasks.writing.prompts import Call, TaskCard, Turn, place_of, prompt_for, seed_of
+from tasks.writing.variation import DEFAULT_MANNER, Manner, Parent, generation_prompt, keyword
+
+ROW_TYPES = {
+    "sample_id": "int64",
+    "text": "str",
+    "label": "str",
+    "attribute": "str",
+    "plm": "str",
+    "iteration": "int64",
+    "prompt_key": "str",
+    "finish_reason": "str",
+    "tokens_in": "int64",
+    "tokens_out": "int64",
+}
+FAILURE_TYPES = {
+    "text": "str",
+    "label": "str",
+    "plm": "str",
+    "iteration": "int64",
+    "prompt_key": "str",
+    "reason": "str",
+    "attempt": "int64",
+}
+PROMPT_TYPES = {"prompt_key": "str", "label": "str", "attempt": "int64", "text": "str"}
+TOP_UP = 1.25
+IDS_PER_PLM = 10**7
+IDS_PER_ITERATION = 10**9
+DRAWN_TERMS = 10
+"""Terms of a private vocabulary in a prompt (AugPE+V of Nagesh et al. 2025)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seeds:
+    """Seeds of prompts: a table of sequences (label, phrases) and real texts.
+
+    `shown`: rows whose owner released them for use in prompts; each prompt shows some of each class, with their
+    first `length` terms from the table `terms`. `first`, `models`: index and number of the language models that share
+    the sequences.
+    """
+
+    sequences: ArtifactRef
+    shown: Reference | None = None
+    terms: ArtifactRef | None = None
+    length: int = 0
+    first: int = 0
+    models: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class WriteJob(Turn):
+    """The texts that one language model writes in one iteration.
+
+    The `count` texts are balanced over the classes of `card` or divided by `shares`.
+    `offset`: number of texts assigned to classes before; remainders rotate from there. `examples`: the selection of the
+    previous iteration, None for zero-shot. `earlier`: texts that must not be repeated.
+
+    `manner`: the content of prompts and the kind of variation. With `parents` the model varies texts of these tables,
+    only those of the model `only` if it is set. It writes `copies` of each text (times its column `times`), or without
+    copies `count` in total, cycling through the parents. `part`: a separate folder within the iteration. With `seeds`
+    each prompt requests its own phrases. With `words`, a table of terms, each prompt for a new text names randomly
+    drawn ones.
+    """
+
+    card: TaskCard
+    plm: str
+    count: int = 0
+    offset: int = 0
+    examples: ArtifactRef | None = None
+    earlier: tuple[ArtifactRef, ...] = ()
+    manner: Manner = DEFAULT_MANNER
+    parents: tuple[ArtifactRef, ...] = ()
+    copies: int = 0
+    only: str = ""
+    part: FolderName = ""
+    seeds: Seeds | None = None
+    words: ArtifactRef | None = None
+    shares: Shares = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WritingRequest:
+    """A job with the contents of its artifacts.
+
+    `counts`: texts per class. `good`, `bad`: the selected samples per class, best first; a class without samples uses
+    the zero-shot prompt. `attempts`: number of top-up rounds after the first. `earlier`: normalised texts
+    (tasks.writing.cleaning.normalised) already in the dataset. `parents`: the texts of each class to vary in turn; empty
+    for new texts. `seeding`: each prompt requests its own phrases instead. `words`: terms of which each prompt for a
+    new text names some, drawn at random.
+    """
+
+    job: WriteJob
+    counts: Mapping[str, int]
+    good: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    bad: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    attempts: int = 3
+    earlier: frozenset[str] = frozenset()
+    parents: Mapping[str, tuple[Parent, ...]] = field(default_factory=dict)
+    seeding: Seeding | None = None
+    words: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """Generated `rows` (ROW_TYPES), `failures` (FAILURE_TYPES), usage, shortfall.
+
+    Variations have an additional column, parent_id. `prompts` (PROMPT_TYPES): all prompts in the order of the calls.
+    `several`: number of rows that are the first of several texts of their completion.
+    """
+
+    rows: pd.DataFrame
+    failures: pd.DataFrame
+    prompts: pd.DataFrame
+    usage: Usage
+    shortfall: Mapping[str, int]
+    several: int = 0
+
+    @property
+    def reasons(self) -> dict[str, int]:
+        """Number of rejected completions by reason."""
+        return {str(reason): int(count) for reason, count in self.failures["reason"].value_counts().items()}
+
+    @property
+    def unusable(self) -> dict[str, dict[str, int]]:
+        """Number of rejected completions by class and reason."""
+        by_class = self.failures.groupby("label", sort=False)["reason"]
+        return {str(label): dict(Counter(reasons.tolist())) for label, reasons in by_class}
+
+
+@dataclass(frozen=True, slots=True)
+class _Query:
+    prompt: Prompt
+    attempt: int
+    label: str
+    parent_id: int
+
+
+def generate(
+    model: LanguageModel, request: WritingRequest, advance: Advance = lambda _: None, tally: Tally | None = None
+) -> Generated:
+    """Generate `request.counts` valid texts per class.
+
+    Failed and rejected completions are rows of `failures`.
+    The first round requests the full count. Each further round requests the shortfall times 1.25, rounded up. Texts
+    that are missing after the last round are recorded and never filled with copies. All prompts of a round are one
+    call. The result depends only on the request and the completions. `advance(1)` follows every completion, including
+    top-ups; `tally` counts the answers as they arrive. Raises the errors of `model.complete`, ConfigError for an
+    invalid request, and FinalError if none of the first answers of a paid model is usable.
+    """
+    _check(request)
+    writing = _Writing(request)
+    name = request.job.plm
+    language = request.job.card.language
+    first_answers, tally = FirstAnswers(model, name), tally or Tally()
+    for attempt in range(request.attempts + 1):
+        queries = writing.round(attempt)
+        if not queries:
+            break
+        prompts = [query.prompt for query in queries]
+        judged: dict[int, Cleaned] = {}
+
+        def keep(
+            position: int,
+            completion: Completion,
+            prompts: list[Prompt] = prompts,
+            judged: dict[int, Cleaned] = judged,
+        ) -> None:
+            advance(1)
+            judged[position] = judge(completion, prompts[position], language)
+            tally.add(judged[position], completion)
+            first_answers.add(completion, judged[position].reason)
+
+        completions = model.complete(prompts, keep)
+        if len(completions) != len(queries):
+            raise FinalError(
+                f"Model '{name}': it returned {len(completions)} completions for {len(queries)} prompts. "
+                "Check its connector."
+            )
+        for position, (query, completion) in enumerate(zip(queries, completions, strict=True)):
+            cleaned = judged[position] if position in judged else judge(completion, query.prompt, language)
+            writing.record(query, completion, cleaned)
+        active = (query.label for query, c in zip(queries, completions, strict=True) if c.finish_reason != "exhausted")
+        writing.exhausted |= {query.label for query in queries} - set(active)
+    return writing.finished()
+
+
+def empty_result(request: WritingRequest) -> Generated:
+    """Return the result of a model that is down: no rows, and all texts missing."""
+    return _Writing(request).finished()
+
+
+def first_prompts(request: WritingRequest) -> list[Prompt]:
+    """Return the prompts of a request's first round, in the order of the calls."""
+    _check(request)
+    return [query.prompt for query in _Writing(request).round(0)]
+
+
+def _check(request: WritingRequest) -> None:
+    job = request.job
+    if not 0 <= job.plm_index < IDS_PER_ITERATION // IDS_PER_PLM or sum(request.counts.values()) > IDS_PER_PLM:
+        raise ConfigError(
+            f"Model '{job.plm}': a run supports at most 100 models and 10 million texts per model and iteration. "
+            "Reduce the models or the texts."
+        )
+
+
+class _Writing:
+    """The texts of a request so far. `exhausted`: classes for which the model has no further text."""
+
+    def __init__(self, request: WritingRequest) -> None:
+        self.request = request
+        self.job = request.job
+        self.seen = set(request.earlier)
+        self.requested: Counter[str] = Counter()
+        labels = [label for label in self.job.card.label_names if label in request.counts]
+        self.accepted: dict[str, list[dict[str, Any]]] = {label: [] for label in labels}
+        self.failures: list[dict[str, Any]] = []
+        self.prompts: list[dict[str, Any]] = []
+        self.usage = Usage()
+        self.exhausted: set[str] = set()
+        self.several = 0
+
+    def round(self, attempt: int) -> list[_Query]:
+        """Return the prompts of a round; classes alternate for a balanced interruption."""
+        queries: list[tuple[int, int, _Query]] = []
+        for position, label in enumerate(self.accepted):
+            missing = 0 if label in self.exhausted else self.request.counts[label] - len(self.accepted[label])
+            needed = missing if attempt == 0 else math.ceil(missing * TOP_UP)
+            start = self.requested[label]
+            for ordinal in range(start, start + needed):
+                queries.append((ordinal, position, _query(self.request, label, ordinal, attempt)))
+            self.requested[label] += needed
+        return [query for _, _, query in sorted(queries, key=lambda item: item[:2])]
+
+    def record(self, query: _Query, completion: Completion, cleaned: Cleaned) -> None:
+        """Accept a completion or record the reason for its rejection."""
+        prompt = query.prompt
+        label = query.label
+        accepted = self.accepted[query.label]
+        self.prompts.append({"prompt_key": prompt.key, "label": label, "attempt": query.attempt, "text": prompt.text})
+        self.usage += completion.usage
+        text = cleaned.text
+        reason = cleaned.reason
+        if reason is None and normalised(text) in self.seen:
+            reason = "duplicate"
+        if reason is None and len(accepted) >= self.request.counts[label]:
+            reason = "surplus"
+        row = {
+            "text": text,
+            "label": label,
+            "plm": self.job.plm,
+            "iteration": self.job.iteration,
+            "prompt_key": prompt.key,
+        }
+        if reason:
+            self.failures.append({**row, "reason": reason, "attempt": query.attempt})
+            return
+        self.seen.add(normalised(text))
+        self.several += cleaned.is_first_of_several
+        details = {name: getattr(completion, name) for name in ("finish_reason", "tokens_in", "tokens_out")}
+        if self.job.manner.variation:
+            details["parent_id"] = query.parent_id
+        accepted.append({**row, "attribute": prompt.attribute, **details})
+
+    def finished(self) -> Generated:
+        """Return the texts with their ids, and the numbers of missing ones."""
+        rows = [row for of_class in self.accepted.values() for row in of_class]
+        first = self.job.iteration * IDS_PER_ITERATION + self.job.plm_index * IDS_PER_PLM
+        numbered = [{"sample_id": first + ordinal, **row} for ordinal, row in enumerate(rows)]
+        missing = {label: self.request.counts[label] - len(of_class) for label, of_class in self.accepted.items()}
+        types = ROW_TYPES | ({"parent_id": "int64"} if self.job.manner.variation else {})
+        return Generated(
+            rows=pd.DataFrame(numbered, columns=list(types)).astype(types),
+            failures=pd.DataFrame(self.failures, columns=list(FAILURE_TYPES)).astype(FAILURE_TYPES),
+            prompts=pd.DataFrame(self.prompts, columns=list(PROMPT_TYPES)).astype(PROMPT_TYPES),
+            usage=self.usage,
+            shortfall={label: count for label, count in missing.items() if count},
+            several=self.several,
+        )
+
+
+def _query(request: WritingRequest, label: str, ordinal: int, attempt: int) -> _Query:
+    parents = request.parents.get(label, ())
+    parent = parents[ordinal % len(parents)] if parents else None
+    call = Call(request.job, label, ordinal, attempt, request.good.get(label, ()), request.bad.get(label, ()))
+    return _Query(_prompt(request, call, parent), attempt, label, parent.sample_id if parent else -1)
+
+
+def _prompt(request: WritingRequest, call: Call, parent: Parent | None) -> Prompt:
+    job = request.job
+    if request.seeding is not None:
+        return seeded(job.card, call, request.seeding)
+    attribute = "" if parent else _drawn_terms(request, call) or _attribute(request, call.label, call.ordinal)
+    if parent is None and job.manner.usual:
+        return prompt_for(job.card, call, attribute)
+    phrase = keyword(job.card, call.label, job.manner, call.ordinal + job.plm_index + job.iteration)
+    return generation_prompt(job.card, call, job.manner, attribute or phrase, parent)
+
+
+def _drawn_terms(request: WritingRequest, call: Call) -> str:
+    """Draw the terms that a prompt names; empty if the request has none."""
+    if not request.words:
+        return ""
+    generator = np.random.default_rng(seed_of("words", *place_of(call)))
+    order = generator.permutation(len(request.words))[:DRAWN_TERMS]
+    return ", ".join(request.words[index] for index in order)
+
+
+def _attribute(request: WritingRequest, label: str, ordinal: int) -> str:
+    """Cycle through the attribute values; class, model and iteration set the start."""
+    job = request.job
+    values = job.card.values
+    if not values:
+        return ""
+    start = job.card.label_names.index(label) + job.plm_index + job.iteration
+    return values[(start + ordinal) % len(values)]

@@ -1,0 +1,135 @@
+"""Prompts of DP-KPS: a text that contains given phrases, and no word of its class.
+
+Nagesh et al. 2025, reworded. Examples, if any, are texts that their owner released for prompts; each is shown with its
+own phrases, the same number for every class (appendix B.2.5).
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from connectors.interfaces.prompts import Prompt, Seeded
+from tasks.writing.prompts import LIST_END, Call, TaskCard, fill, place_of, seed_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+BETWEEN: Final = "; "
+SHOWN_PER_CLASS: Final = 3
+"""Examples of each class in a prompt (appendix B.2.5)."""
+
+SEEDED = """\
+Write one {item} that contains these terms: {phrases}.
+It should read as if a real person had written it. Work the terms in where they fit, in any order; other words and \
+details are yours. Answer with the {item} alone, without a title, an introduction or quotation marks.
+New {item}:"""
+
+LISTED = """\
+Real examples of a {item}, each after the words it contains.
+{shown}
+{number}. {phrases}:"""
+"""The same as the continuation of a list, for models that do not follow an instruction."""
+
+MADE_UP: Final = (
+    (("open", "sunday", "hours"), "Hello, are you open on Sunday, and until what hours?"),
+    (("parcel", "late"), "My parcel is two days late. Where is it now?"),
+)
+"""First lines of a list, phrases and text, without released examples that have phrases."""
+
+SHOWN = """\
+Each numbered line below holds a real {item}, after a line of terms that it contains; look at how they are written, \
+not at what they are about.
+
+{shown}
+
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownText:
+    """A text to show in prompts, with its class, which no prompt names, and its phrases."""
+
+    text: str
+    label: str
+    phrases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Seeding:
+    """Seeds of prompts: sequences of phrases by class, and examples to show.
+
+    Each prompt shows `SHOWN_PER_CLASS` examples of every class of `shown`. The models take the sequences of a class in
+    turn: model `first` of `models` starts at sequence `first`.
+    """
+
+    sequences: Mapping[str, tuple[tuple[str, ...], ...]]
+    shown: tuple[ShownText, ...] = ()
+    first: int = 0
+    models: int = 1
+
+    def phrases(self, label: str, ordinal: int) -> tuple[str, ...]:
+        """Return the sequence for the model's text number `ordinal`, in rotation."""
+        of_class = self.sequences[label]
+        return of_class[(ordinal * self.models + self.first) % len(of_class)]
+
+
+def read_sequences(table: pd.DataFrame) -> dict[str, tuple[tuple[str, ...], ...]]:
+    """Return the sequences of each class from sequences.parquet, in drawing order."""
+    sequences: dict[str, list[tuple[str, ...]]] = {}
+    for label, phrases in zip(table["label"].tolist(), table["phrases"].tolist(), strict=True):
+        sequences.setdefault(label, []).append(tuple(json.loads(phrases)))
+    return {label: tuple(of_class) for label, of_class in sequences.items()}
+
+
+def seeded(card: TaskCard, call: Call, seeding: Seeding) -> Prompt:
+    """Return the prompt of one generation with its phrases."""
+    phrases = seeding.phrases(call.label, call.ordinal)
+    shown = _examples(seeding, call)
+    lines = [(example.phrases, example.text) for example in shown if example.phrases] or MADE_UP
+    values = {
+        "item": card.item,
+        "phrases": (", " if call.turn.listed else BETWEEN).join(phrases),
+        "shown": _numbered(lines) if call.turn.listed else _listed(card, shown),
+        "number": str(len(lines) + 1),
+    }
+    return Seeded(
+        text=fill(LISTED if call.turn.listed else (SHOWN if shown else "") + SEEDED, values),
+        label="",
+        good=tuple(example.text for example in shown),
+        max_tokens=card.max_tokens,
+        seed=seed_of("seeded", *place_of(call), call.attempt),
+        end=LIST_END if call.turn.listed else "",
+        phrases=phrases,
+    )
+
+
+def _examples(seeding: Seeding, call: Call) -> tuple[ShownText, ...]:
+    """Draw the examples of one prompt in random order, at most `SHOWN_PER_CLASS` of each class."""
+    generator = np.random.default_rng(seed_of("shown", *place_of(call)))
+    drawn: list[ShownText] = []
+    number: Counter[str] = Counter()
+    for position in generator.permutation(len(seeding.shown)):
+        example = seeding.shown[position]
+        number[example.label] += 1
+        if number[example.label] <= SHOWN_PER_CLASS:
+            drawn.append(example)
+    return tuple(drawn)
+
+
+def _numbered(lines: Sequence[tuple[tuple[str, ...], str]]) -> str:
+    return "\n".join(f"{at}. {', '.join(words)}: {' '.join(text.split())}" for at, (words, text) in enumerate(lines, 1))
+
+
+def _listed(card: TaskCard, examples: Sequence[ShownText]) -> str:
+    lines = []
+    for number, example in enumerate(examples, start=1):
+        if example.phrases:
+            lines.append(f"terms {number}: {BETWEEN.join(example.phrases)}")
+        lines.append(f"{card.item} {number}: {' '.join(example.text.split())}")
+    return "\n".join(lines)

@@ -1,0 +1,250 @@
+"""Steps that generate, embed and collect texts, from artifacts to artifacts."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from functools import partial
+from operator import attrgetter
+from typing import Final
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from connectors.interfaces.artifacts import ArtifactRef, StepKey
+from connectors.interfaces.content_keys import digest
+from connectors.interfaces.embedding import Embedder, Matrix
+from connectors.interfaces.errors import ConfigError, FinalError, TemporaryError
+from connectors.interfaces.models import LanguageModel
+from connectors.interfaces.traffic import Traffic, state_of, traffic_of
+from tasks.guidance.examples import examples_of
+from tasks.steps.reuse import make_once, step_key
+from tasks.steps.step import step
+from tasks.steps.tools import Tools
+from tasks.steps.values import Reference, Written
+from tasks.writing.class_balance import texts_per_class
+from tasks.writing.cleaning import normalised
+from tasks.writing.embed import embed_blocks
+from tasks.writing.first_answers import Tally
+from tasks.writing.generate import DRAWN_TERMS, ROW_TYPES, Seeds, WriteJob, WritingRequest, empty_result, generate
+from tasks.writing.keyphrase_prompts import SHOWN_PER_CLASS, Seeding, ShownText, read_sequences
+from tasks.writing.usable_texts import stops_of
+from tasks.writing.variation import DEFAULT_MANNER, Parent
+from tasks.writing.vocabulary import as_text, read_vocabulary
+
+KEYED: Final = ("plm", "plm_index", "iteration", "count", "offset", "card", "examples_per_prompt", "contrast", "seed")
+"""Fields of a job that are part of every key."""
+
+
+def write_samples(tools: Tools, job: WriteJob) -> tuple[ArtifactRef, str]:
+    """Generate the texts of one language model in one iteration.
+
+    Implements generation of WASP Algorithm 1, and Algorithm 3 for the prompt.
+
+    If a model is down, its table is empty and contains the reason; the run continues with the other models. Resuming
+    the run calls the model again, unless the private records have voted on that iteration: texts cannot join a finished
+    vote. The same applies if too few texts of a model were usable: each stop of the run adds rounds of requests.
+    """
+    model = tools.model(job.plm)
+    key = _generation_key(model.identity, job)
+    folder = "/".join(["runs", tools.run_id, f"iteration={job.iteration}", *([job.part] * bool(job.part))])
+    folder += f"/plm={job.plm}"
+    path = f"{folder}/samples.parquet"
+    stops = stops_of(tools, path)
+
+    def make() -> ArtifactRef:
+        if tools.delegate(job):
+            return _require_delegated(tools.artifacts.find(path, key), job.plm)
+        request = _request(tools, job)
+        request = replace(request, attempts=(request.attempts + 1) * (stops + 1) - 1)
+        verb = "vary" if job.parents else "write"
+        before = traffic_of(model)
+        try:
+            what = f"{verb} {job.plm} t={job.iteration}"
+            tally = Tally()
+            note = partial(_progress_note, model, tally)
+            with tools.progress(what, sum(request.counts.values()), note) as advance:
+                made = generate(model, request, advance, tally)
+                down = ""
+        except (FinalError, TemporaryError) as error:
+            made = empty_result(request)
+            down = str(error)
+        tools.artifacts.write_table(f"{folder}/failures.parquet", made.failures, key)
+        tools.artifacts.write_table(f"{folder}/prompts.parquet", made.prompts, key)
+        calls = {host: traffic.since(before.get(host, Traffic())) for host, traffic in traffic_of(model).items()}
+        info: dict[str, object] = {"usage": asdict(made.usage), "failures": made.reasons, "unusable": made.unusable}
+        info |= {"shortfall": dict(made.shortfall), "down": down, "stops": stops}
+        info |= {"several": made.several} if made.several else {}
+        info |= {"traffic": {host: asdict(traffic) for host, traffic in calls.items()}} if calls else {}
+        return tools.artifacts.write_table(path, made.rows, key, info)
+
+    def stale(ref: ArtifactRef) -> str:
+        info = tools.artifacts.info(ref)
+        if tools.artifacts.exists(f"runs/{tools.run_id}/iteration={job.iteration}/release.parquet"):
+            return ""
+        if info["shortfall"] and info.get("stops", 0) < stops:
+            return "recomputed because too few texts were usable"
+        return "recomputed because the model was down" if info["down"] else ""
+
+    return make_once(tools.artifacts, path, key, make, stale)
+
+
+def _progress_note(model: LanguageModel, tally: Tally) -> str:
+    """Return the calls of a model and the answers that are not one whole text, for a progress line."""
+    return ", ".join(filter(None, (state_of(model), str(tally))))
+
+
+def _generation_key(model: str, job: WriteJob) -> StepKey:
+    return step_key(
+        "generate",
+        {"model": model, **{name: getattr(job, name) for name in KEYED}, **_optional_parameters(job)},
+        {"examples": job.examples.sha256 if job.examples else "none", "earlier": content(job.earlier)},
+    )
+
+
+def _require_delegated(written: ArtifactRef | None, plm: str) -> ArtifactRef:
+    if written is None:
+        raise ConfigError(
+            f"plms '{plm}': its workers wrote other texts than this run needs: model, settings or version of wasp "
+            "differ. Install the same on both, then resume"
+        )
+    return written
+
+
+@step("embed {written.plm} t={written.iteration}", artifact=attrgetter("vectors"))
+def embed_samples(tools: Tools, written: Written) -> tuple[Written, str]:
+    """Embed the texts of one PLM and one iteration (phi in the paper), shared by content."""
+    samples = written.samples
+    key = step_key("embed", {"embedder": tools.embedder.identity}, {"samples": samples.sha256})
+    path = f"embeddings/{digest(tools.embedder.identity)[:16]}/{samples.sha256[:32]}.parquet"
+
+    what = f"embed {written.plm} t={written.iteration}"
+
+    def texts() -> list[str]:
+        return tools.artifacts.read_table(samples)["text"].tolist()
+
+    vectors, why = embed_once(tools, tools.embedder, texts, (path, key), what)
+    return replace(written, vectors=vectors), why
+
+
+def embed_once(
+    tools: Tools, embedder: Embedder, texts: Callable[[], list[str]], target: tuple[str, StepKey], what: str
+) -> tuple[ArtifactRef, str]:
+    """Return the vectors of texts at `target` (path, key), and why they were reused or made; `what` names progress."""
+    path, key = target
+
+    def make() -> ArtifactRef:
+        every = texts()
+        with tools.progress(what, len(every)) as advance:
+            return tools.artifacts.write_matrix(path, embed_blocks(embedder, every, advance), key)
+
+    return make_once(tools.artifacts, path, key, make)
+
+
+def reference_rows(tools: Tools, reference: Reference) -> tuple[pd.DataFrame, Matrix]:
+    """Return reference rows with their embeddings from the private zone."""
+    frame = tools.read_rows(reference.where)
+    if reference.terms is not None:
+        vocabulary = read_vocabulary(tools.artifacts.read_table(reference.terms))
+        frame["text"] = [as_text(vocabulary.first(text, reference.phrases)) for text in frame["text"].tolist()]
+    texts = frame["text"].tolist()
+    key = step_key("reference", {"embedder": tools.embedder.identity}, {"texts": digest(texts)})
+    target = f"private/reference/{key.key[:32]}.parquet", key
+    ref, _ = embed_once(tools, tools.embedder, lambda: texts, target, "embed real rows")
+    return frame, tools.artifacts.read_matrix(ref)
+
+
+def read_samples(tools: Tools, written: Sequence[Written]) -> pd.DataFrame:
+    """Return the texts of several tables as one table, ordered by sample id."""
+    frames = [tools.artifacts.read_table(entry.samples)[list(ROW_TYPES)] for entry in written]
+    return pd.concat(frames).sort_values("sample_id", ignore_index=True)
+
+
+def first_of_equal(samples: pd.DataFrame) -> NDArray[np.bool_]:
+    """Return which texts are the first of equal ones in their class."""
+    return ~(samples["label"] + "\x00" + samples["text"].map(normalised)).duplicated().to_numpy()
+
+
+def read_vectors(tools: Tools, written: Sequence[Written]) -> Matrix:
+    """Return the embeddings (texts, dimension) in the order of `read_samples`."""
+    ids = [tools.artifacts.read_table(entry.samples)["sample_id"].to_numpy() for entry in written]
+    parts = [tools.artifacts.read_matrix(entry.vectors) for entry in written if entry.vectors is not None]
+    order = np.argsort(np.concatenate(ids), kind="stable")
+    vectors: Matrix = np.concatenate(parts)[order]
+    return vectors
+
+
+def content(refs: Sequence[ArtifactRef]) -> str:
+    """Return one content key for an ordered sequence of artifacts."""
+    return digest([ref.sha256 for ref in refs])
+
+
+def _request(tools: Tools, job: WriteJob) -> WritingRequest:
+    good, bad = examples_of(tools.artifacts.read_table(job.examples)) if job.examples else ({}, {})
+    earlier: set[str] = set()
+    for ref in job.earlier:
+        earlier.update(normalised(text) for text in tools.artifacts.read_table(ref)["text"].tolist())
+    parents = _parents(tools, job)
+    counts = {label: len(of_class) * job.copies for label, of_class in parents.items()}
+    return WritingRequest(
+        job,
+        counts if job.copies else texts_per_class(job.count, job.card.label_names, job.shares, job.offset),
+        good,
+        bad,
+        earlier=frozenset(earlier),
+        parents=parents,
+        seeding=_seeding(tools, job.seeds) if job.seeds else None,
+        words=tuple(tools.artifacts.read_table(job.words)["term"].tolist()) if job.words else (),
+    )
+
+
+def _seeding(tools: Tools, seeds: Seeds) -> Seeding:
+    sequences = read_sequences(tools.artifacts.read_table(seeds.sequences))
+    return Seeding(sequences, _shown(tools, seeds), seeds.first, seeds.models)
+
+
+def _shown(tools: Tools, seeds: Seeds) -> tuple[ShownText, ...]:
+    """Return the rows to show with their phrases from the private vocabulary."""
+    if seeds.shown is None or seeds.terms is None:
+        return ()
+    rows = tools.read_rows(seeds.shown.where)
+    vocabulary = read_vocabulary(tools.artifacts.read_table(seeds.terms))
+    labelled = zip(rows["text"].tolist(), rows["label"].tolist(), strict=True)
+    return tuple(ShownText(text, label, vocabulary.first(text, seeds.length)) for text, label in labelled)
+
+
+def _parents(tools: Tools, job: WriteJob) -> dict[str, tuple[Parent, ...]]:
+    """Return the texts of each class to vary; a text drawn several times is repeated."""
+    parents: dict[str, list[Parent]] = {}
+    for ref in job.parents:
+        table = tools.artifacts.read_table(ref)
+        table = table[table["plm"] == job.only] if job.only else table
+        times = table["times"].tolist() if "times" in table else [1] * len(table)
+        columns = (table[name].tolist() for name in ("sample_id", "text", "label"))
+        for sample_id, text, label, repeats in zip(*columns, times, strict=True):
+            parents.setdefault(label, []).extend([Parent(sample_id, text)] * repeats)
+    return {label: tuple(parents[label]) for label in job.card.label_names if label in parents}
+
+
+def _optional_parameters(job: WriteJob) -> dict[str, object]:
+    """Return the key parameters beyond those of the default manner."""
+    # Kept so that keys match earlier runs: `spread` was a setting once
+    parameters: dict[str, object] = (
+        {} if job.manner == DEFAULT_MANNER else {"manner": {**job.manner.to_json(), "spread": 0.0}}
+    )
+    if job.parents:
+        parameters |= {"parents": content(job.parents), "copies": job.copies, "only": job.only, "part": job.part}
+    if job.words:
+        parameters["words"] = [job.words.sha256, DRAWN_TERMS]
+    if job.shares:
+        parameters["shares"] = list(job.shares)
+    if job.seeds:
+        seeds = job.seeds
+        sources = {"shown": seeds.shown.content if seeds.shown else "", "sequences": seeds.sequences.sha256}
+        if seeds.terms:
+            sources |= {"terms": seeds.terms.sha256, "length": str(seeds.length)}
+        # False: prompts that name the class were a setting
+        manner = [SHOWN_PER_CLASS if seeds.shown else 0, False, seeds.first, seeds.models]
+        parameters["seeds"] = {**sources, "manner": manner}
+    if job.listed:
+        parameters["style"] = "list"
+    return parameters
