@@ -23,7 +23,7 @@ from flows.runtime.stores import open_ledger
 from tasks.metrics.comparison import CellResult
 from tasks.metrics.registry import added_versions, compared_names
 from tasks.reporting.run_summary import RunSummary, shared_values
-from tasks.steps.reuse import VERSIONS
+from tasks.steps.reuse import all_versions
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ def _cell(config: CompareConfig, row: Row, column: Column, seed: int) -> Cell:
 
 def _key(flow: str, config: RunConfig) -> str:
     settings = config.model_dump(mode="json", exclude={"tracking": True, "limits": True, "execution": PACE})
-    return digest([flow, settings, _stamps(config), dict(VERSIONS) | added_versions()])
+    return digest([flow, settings, _stamps(config), all_versions() | added_versions()])
 
 
 def _with_seed(value: Any, seed: int) -> Any:

@@ -29,21 +29,13 @@ from flows.runtime.manifest import Approval, now, versions
 from flows.runtime.stores import tracking_store
 from flows.runtime.terminal_progress import display
 from tasks.accounting.guarantee import finite
-from tasks.evaluation.steps import map_points
+from tasks.evaluation.map_points import MapPoints, map_points
 from tasks.metrics.answer_counts import AnswerCounts, count_answers, describe_problems
 from tasks.private.parties.coordinator import end_run
 from tasks.private.release import audits_of
 from tasks.reporting.plots import balance_plot, confusion_plot, fid_accuracy_plot, weights_plot
 from tasks.reporting.report import render
-from tasks.reporting.run_record import (
-    ClassShare,
-    MapPoints,
-    RunRecord,
-    Scores,
-    Section,
-    from_json,
-    to_json,
-)
+from tasks.reporting.run_record import ClassShare, RunRecord, Scores, Section, from_json, to_json
 from tasks.reporting.terminal import next_steps
 from tasks.reporting.text_map import map_plot
 from tasks.steps.values import Written

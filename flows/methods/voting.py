@@ -1,13 +1,14 @@
 """The promise of a configuration, and the votes of methods whose private records vote."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 
 from flows.config.base import RunConfig
 from flows.engine.parties import federation_of
 from tasks.accounting.guarantee import Guarantee
 from tasks.accounting.promise import Promise
-from tasks.private.parties.promise import Parties
+from tasks.attacks.attack import Attack
+from tasks.private.parties.attack import federated_vote_attack
 from tasks.private.release import Release
 from tasks.private.votes.promise import VoteNoise, VotePrivacy, calibrate
 from tasks.private.votes.release import VotesRelease
@@ -50,11 +51,13 @@ def votes_release(config: RunConfig, noise: VoteNoise) -> VotesRelease:
     """Return the release of a configuration's votes, with the public numbers that its warnings state."""
     rows = config.private.public_number if config.private else None
     has_auto = config.flow_name == "wasp" and config.parties is None
-    parties = partial(_parties, config) if config.parties is not None else None
-    return VotesRelease(noise, rows, config.method.candidates, USE_AUTO if has_auto else "", parties)
+    release = VotesRelease(noise, rows, config.method.candidates, USE_AUTO if has_auto else "")
+    if config.parties is None:
+        return release
+    return replace(release, attack_of=partial(_federated_attack, config), shared=True)
 
 
-def _parties(config: RunConfig) -> Parties:
+def _federated_attack(config: RunConfig, noise: VoteNoise) -> Attack:
     federation = federation_of(config)
     assert federation is not None
-    return federation.parties
+    return federated_vote_attack(noise, federation.parties)

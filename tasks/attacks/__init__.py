@@ -1,1 +1,1 @@
-"""How an attack proves a bound; names no kind of release."""
+"""The common part of attacks on releases, and the bounds that they prove; names no kind of release."""

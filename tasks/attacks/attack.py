@@ -1,4 +1,4 @@
-"""Attacks on releases: their common part, the attack on noisy integer sums, and sums of votes.
+"""Attacks on releases: their common part and the attack on noisy integer sums.
 
 A passed attack proves nothing; a bound above the claim proves that the noise is too small. All releases but trainings
 are noisy integer sums. The attacker knows everything except the membership of one record, the canary, whose
@@ -7,14 +7,13 @@ decides at the halfway point: the error rates bound mu (Dong, Roth and Su 2022, 
 likelihood ratio, summed over all numbers, is compared with a threshold that was fixed beforehand on noise of the
 claimed scale: the bound is on epsilon.
 
-Votes are attacked near and far (WASP) or near alone (private evolution), of one owner or of several parties.
-The attacks on other sums and on trainings are the file attack.py of their packages in tasks/private.
+The attack of each kind of release is the file attack.py of its package in tasks/private.
 """
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -30,23 +29,10 @@ from tasks.attacks.bounds import (
     freshness,
     lower_bound,
 )
-from tasks.private.made_up import KEY, MadeUpTools, tools_of_ballot
-from tasks.private.parties.masked_vote import masked_votes
-from tasks.private.parties.promise import Parties
-from tasks.private.parties.rounds import RoundPlan, unmasked
-from tasks.private.votes.ballot import Ballot, Candidates
-from tasks.private.votes.count import NoisyVotes, clean_votes
-from tasks.private.votes.promise import VoteNoise
-from tasks.private.votes.step import release_votes
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-VOTE: Final = "vote"
-"""Name of a vote of the audit."""
-
-MANY_ROWS: Final = 1000
-"""Declared rows of a party, at which it cuts its votes: more than an attack has."""
 
 PILOT: Final = 20_000
 """Draws of the claimed noise that fix the threshold, before any release is used."""
@@ -120,8 +106,7 @@ class SumsAttack(Attack):
 
     `what`: the finding. `sides`: the input of a run without and with the canary. `clean`: its sums without noise.
     `draw`: the noisy sums of each release of a run, by the function that the ledger calls. `views`: names and masks of
-    parts of the sums that the attacker also projects on; all of them by default. `parties`: those that add the noise,
-    where several vote.
+    parts of the sums that the attacker also projects on; all of them by default. `about`: further claims.
     """
 
     what: str
@@ -129,14 +114,12 @@ class SumsAttack(Attack):
     clean: Callable[[Any], Ints]
     draw: Callable[[Any], list[Ints]]
     views: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
-    parties: Parties | None = None
+    about: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def claims(self) -> dict[str, Any]:
-        """The claims of the noise, and the parties."""
-        parties = self.parties
-        about = {"parties": parties.number, "colluding": parties.colluding} if parties is not None else {}
-        return claims_of(self.name, self.noise) | about
+        """The claims of the noise and `about`."""
+        return claims_of(self.name, self.noise) | dict(self.about)
 
     @property
     def claimed(self) -> float:
@@ -236,128 +219,3 @@ class SumsAttack(Attack):
             bound = epsilon_bound(round(alarms * trials), round(misses * trials), trials, confidence)
             best = max(best, (bound, float(threshold)))
         return best[1]
-
-
-def vote_attack(noise: VoteNoise, parties: Parties | None = None) -> SumsAttack:
-    """Return the attack on the votes of a run for the canary's candidates; a run is as many releases as planned."""
-    candidates, others, both = canary_election(noise)
-    votes = VotesRun(candidates, noise) if parties is None else FederatedRun(candidates, noise, parties)
-    sides = noise.privacy.sides
-    kinds = np.repeat(("near", "far")[:sides], len(candidates.ids))
-    names = "near and far" if sides == 2 else "near"
-    return SumsAttack(
-        "federated" if parties else "pe" if sides == 1 else f"wasp {noise.calibration}",
-        noise,
-        what=f"who took part, by {names} votes",
-        sides=(others, both),
-        clean=lambda ballot: clean_votes(ballot, candidates, noise).counts.T.flatten(),
-        draw=votes,
-        views={f"who took part, by {kind} votes": kinds == kind for kind in ("near", "far") if sides == 2},
-        parties=parties,
-    )
-
-
-def canary_election(noise: VoteNoise) -> tuple[Candidates, Ballot, Ballot]:
-    """Return candidates, the ballot without the canary, and the ballot with it.
-
-    The canary moves the votes furthest. One record: all its votes, Q on each side, go to different candidates. A person
-    whose votes are joined by maximum: rows in m classes, where no two votes meet; by sum or average: m equal rows.
-    """
-    privacy = noise.privacy
-    rows = privacy.rows_per_person
-    classes = rows if privacy.aggregation == "max" else 1
-    size = 2 * privacy.votes
-    line = np.concatenate([np.arange(size) + 1000.0 * number for number in range(classes)])
-    labels = np.repeat([f"class {number}" for number in range(classes)], size).astype(object)
-    vectors = line.astype(np.float32)[:, None]
-    candidates = Candidates(np.arange(len(line), dtype=np.int64), labels, vectors)
-    positions = [1000.0 * (number % classes) for number in range(rows)]
-    own = np.array(positions, dtype=np.float32)[:, None]
-    own_labels = [f"class {number % classes}" for number in range(rows)]
-    other = np.full((3, 1), size / 2, dtype=np.float32)
-    persons = privacy.protects == "person"
-    names = ["a", "b", "c"] if persons else None
-    others = Ballot(other, ["class 0"] * 3, privacy.votes, names, sides=privacy.sides)
-    both = replace(
-        others,
-        vectors=np.concatenate([other, own]),
-        labels=[*others.labels, *own_labels],
-        persons=["a", "b", "c", *["canary"] * rows] if persons else None,
-    )
-    return candidates, others, both
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class VotesRun:
-    """All releases of one owner's votes."""
-
-    candidates: Candidates
-    noise: VoteNoise
-
-    def __call__(self, ballot: Ballot) -> list[Ints]:
-        """Return each release: the counts of all bins, near, then far."""
-        tools = tools_of_ballot(ballot)
-        return [self._release(tools) for _ in range(self.noise.releases)]
-
-    def _release(self, tools: Any) -> Ints:
-        release = release_votes(tools, tools.payer, VOTE, KEY, self.noise, self.candidates)
-        votes = NoisyVotes.from_bytes(release.output)
-        return np.concatenate([side for side in (votes.near, votes.far) if side is not None])
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class FederatedRun:
-    """All rounds of several parties, minus the contributions of the colluders, who have no rows.
-
-    The adversary reads the sums, and colluders reveal their uploads. Masks cancel in the sum and hide nothing from it,
-    so none are added; nor does it matter which party has the rows: the first one. The fewest allowed parties take part,
-    and the stated number of them collude, which leaves the least noise.
-    """
-
-    candidates: Candidates
-    noise: VoteNoise
-    parties: Parties
-
-    def __call__(self, ballot: Ballot) -> list[Ints]:
-        """Return each release as the colluders see it: the counts of all bins, near, then far."""
-        nobody = replace(
-            ballot, vectors=ballot.vectors[:0], labels=(), persons=() if ballot.persons is not None else None
-        )
-        first = tools_of_ballot(ballot)
-        other = tools_of_ballot(nobody)
-        tools = [first, *[other] * (self.parties.bearers - 1)]
-        return [self._round(self._plan(iteration), tools) for iteration in range(self.noise.releases)]
-
-    def _round(self, plan: RoundPlan, parties: Sequence[MadeUpTools]) -> Ints:
-        """Return the sum of the parties' uploads."""
-        uploads = [self._upload(tools, plan) for tools in parties]
-        return unmasked(plan, dict(zip(plan.parties, uploads, strict=True)))
-
-    def _upload(self, tools: Any, plan: RoundPlan) -> bytes:
-        return masked_votes(tools, plan, tools.payer.fingerprint, MANY_ROWS, self.candidates, _without_mask)
-
-    def _plan(self, iteration: int) -> RoundPlan:
-        """Return the plan of a round whose parties are the honest ones."""
-        parties = self.parties
-        privacy = self.noise.privacy
-        return RoundPlan(
-            run_id=VOTE,
-            iteration=iteration,
-            attempt=0,
-            parties=tuple(f"party {number}" for number in range(parties.bearers)),
-            length=len(self.candidates.ids) * privacy.sides,
-            flow="wasp",
-            privacy=privacy,
-            number=parties.number,
-            minimum=parties.minimum,
-            colluding=parties.colluding,
-            labels=tuple(sorted(set(self.candidates.labels))),
-            embedder="",
-            texts="",
-            registry="",
-            step="",
-        )
-
-
-def _without_mask(values: Ints) -> NDArray[np.uint32]:
-    return np.mod(values, 2**32).astype(np.uint32)

@@ -49,7 +49,7 @@ class BaselineJob:
         return StudentSpec("linear", seed=student.seed) if student.kind == "finetune" else student
 
 
-@step("measure baseline", value=as_json)
+@step("measure baseline", versions={"baseline": 2}, value=as_json)
 def measure_baseline(tools: Tools, job: BaselineJob) -> tuple[ArtifactRef, str]:
     """Write the test accuracy of all arms and of the release's class means to baseline.json.
 

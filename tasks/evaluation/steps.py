@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,23 +14,17 @@ import pandas as pd
 from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.embedding import Matrix
 from connectors.interfaces.errors import InputError
-from tasks.metrics.metrics import map_2d, thinned
 from tasks.metrics.registry import LabelledRows, Metric, MetricInput, added_versions, all_metrics
-from tasks.reporting.run_record import MapPoints
 from tasks.steps.reuse import json_once, make_once, step_key
 from tasks.steps.step import as_json, step
 from tasks.steps.tools import Tools
 from tasks.steps.values import Reference, Written
 from tasks.students.next_words import predict_words
 from tasks.students.spec import NEXT_WORD, StudentSpec, TrainingRows, settings
+from tasks.students.testing import test_on
 from tasks.students.train import evaluate, load_student, train_student, units_of_work
 from tasks.students.training_set import learned_labels, with_soft_labels
 from tasks.writing.texts import content, read_samples, read_vectors, reference_rows
-
-MAP_POINTS = 600
-"""Maximum number of points of each kind on the map; more points would overlap."""
-MAP_CHARACTERS = 200
-"""Characters of each synthetic text in the data of the map."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +68,7 @@ class TrainJob:
         return replace(self, student=plain, unlabelled=None)
 
 
-@step("measure t={job.iteration}", value=as_json)
+@step("measure t={job.iteration}", versions={"measure": 3}, value=as_json)
 def measure_iteration(tools: Tools, job: MeasureJob) -> tuple[ArtifactRef, str]:
     """Write the metrics of all texts: FID, precision, recall, probe accuracy and those that packages add.
 
@@ -91,7 +84,7 @@ def measure_iteration(tools: Tools, job: MeasureJob) -> tuple[ArtifactRef, str]:
     return json_once(tools.artifacts, path, key, lambda: _values(tools, job))
 
 
-@step("train student", value=as_json)
+@step("train student", versions={"train": 2}, value=as_json)
 def train_and_test(tools: Tools, job: TrainJob) -> tuple[ArtifactRef, str]:
     """Train the student (STM) on all texts and test it on unused real rows.
 
@@ -182,16 +175,6 @@ def _train(tools: Tools, job: TrainJob, folder: Path) -> dict[str, Any]:
     return {"adapted_to": adapted, "epochs": trained.epochs, "best_epoch": trained.best_epoch}
 
 
-def test_on(tools: Tools, test: Reference | None, labels: Sequence[str], student: ArtifactRef) -> dict[str, Any]:
-    """Test a student on real rows; return {"test": scores or None}."""
-    if test is None:
-        return {"test": None}
-    frame, real = reference_rows(tools, test)
-    predict = load_student(tools.artifacts.read_folder(student))
-    predicted = predict(frame["text"].tolist(), np.asarray(real))
-    return {"test": evaluate(frame["label"].tolist(), predicted.labels, labels)}
-
-
 def score_texts(tools: Tools, job: TrainJob, samples: pd.DataFrame, vectors: Matrix | None = None) -> dict[str, Any]:
     """Return the scores on the test rows of a student trained on texts (with vectors) and their labels alone."""
     assert job.test is not None
@@ -211,41 +194,3 @@ def correct_of(scores: dict[str, Any]) -> int:
     if "right" in scores:
         return int(scores["right"])
     return sum(row[number] for number, row in enumerate(scores["confusion"]))
-
-
-def map_points(
-    tools: Tools,
-    written: Sequence[Written],
-    real: tuple[Reference | None, Reference | None],
-    seed: int,
-) -> MapPoints:
-    """Return points of synthetic and `real` texts (test rows, prompt examples).
-
-    No text is private. The plane comes from the first two principal axes.
-    """
-    vectors = read_vectors(tools, written)
-    drawn = thinned(len(vectors), MAP_POINTS, seed)
-    samples, vectors = read_samples(tools, written).iloc[drawn], vectors[drawn]
-    (test_labels, test), (_, shown) = (
-        _points(tools, rows, seed) if rows else (cast("list[str]", []), vectors[:0]) for rows in real
-    )
-    points = map_2d(np.concatenate([vectors, test, shown]))
-    pairs = [(float(x), float(y)) for x, y in points]
-    first = len(vectors)
-    second = len(vectors) + len(test)
-    return MapPoints(
-        synthetic=tuple(pairs[:first]),
-        test=tuple(pairs[first:second]),
-        shown=tuple(pairs[second:]),
-        by="principal axes",
-        labels=tuple(map(str, samples["label"])),
-        texts=tuple(str(text)[:MAP_CHARACTERS] for text in samples["text"]),
-        test_labels=tuple(test_labels),
-    )
-
-
-def _points(tools: Tools, rows: Reference, seed: int) -> tuple[list[str], Matrix]:
-    """Return classes and vectors of at most `MAP_POINTS` real rows."""
-    frame, vectors = reference_rows(tools, rows)
-    drawn = thinned(len(vectors), MAP_POINTS, seed)
-    return [str(label) for label in frame["label"].iloc[drawn]], vectors[drawn]

@@ -58,7 +58,7 @@ class WeighJob:
     dense: bool = False
 
 
-@step("select t={iteration}")
+@step("select t={iteration}", versions={"select": 1, "select_matching": 2})
 def select_examples(
     tools: Tools, iteration: int, number: int, dense: bool, release: ArtifactRef, written: Sequence[Written]
 ) -> tuple[ArtifactRef, str]:
@@ -80,7 +80,7 @@ def read_weights(tools: Tools, ref: ArtifactRef) -> Weights:
     return dict(zip(table["plm"].tolist(), table["weight"].tolist(), strict=True))
 
 
-@step("weigh t={job.iteration}", value=read_weights)
+@step("weigh t={job.iteration}", versions={"weigh": 1, "weigh_matching": 2}, value=read_weights)
 def weigh_models(
     tools: Tools, job: WeighJob, release: ArtifactRef, written: Sequence[Written]
 ) -> tuple[ArtifactRef, str]:

@@ -15,7 +15,7 @@ import pandas as pd
 from connectors.interfaces.artifacts import ArtifactRef, StepKey
 from connectors.interfaces.models import Usage
 from tasks.metrics.usefulness import MIN_HELD_OUT, Accuracy
-from tasks.private.teachers.answers import CLASSES
+from tasks.private.teachers.promise import CLASSES
 from tasks.private.teachers.step import TeacherSpec, queries_of, shown_to_any
 from tasks.private.training.classifier_step import shown_to_classifier
 from tasks.private.training.recipe import ClassifySpec
@@ -53,7 +53,7 @@ class SelectSpec:
     seed: int
 
 
-@step("train discriminator")
+@step("train discriminator", versions={"distill": 1})
 def train_discriminator(
     tools: Tools, spec: TeacherSpec, written: Sequence[Written], answers: ArtifactRef
 ) -> tuple[ArtifactRef, str]:
@@ -72,7 +72,7 @@ def train_discriminator(
     return make_once(tools.artifacts, folder, key, make)
 
 
-@step("measure discriminator")
+@step("measure discriminator", versions={"measure_discriminator": 1})
 def measure_discriminator(
     tools: Tools,
     spec: TeacherSpec | ClassifySpec,
@@ -121,7 +121,7 @@ def test_rows(
     return PublicTexts([*frame["text"].to_numpy()[rows].tolist(), *texts.texts], vectors)
 
 
-@step("select texts", artifact=lambda selected: selected[0].samples)
+@step("select texts", versions={"select_texts": 1}, artifact=lambda selected: selected[0].samples)
 def select_texts(
     tools: Tools, spec: SelectSpec, written: Sequence[Written], discriminator: ArtifactRef | None
 ) -> tuple[list[Written], str]:

@@ -22,7 +22,7 @@ SURVIVORS = "survivors"
 """Name in place of a language model for survivors, which mix texts of several models."""
 
 
-@step("look ahead {texts.plm} {texts.part}", artifact=attrgetter("vectors"))
+@step("look ahead {texts.plm} {texts.part}", versions={"average": 1}, artifact=attrgetter("vectors"))
 def look_ahead(tools: Tools, texts: Written, ahead: Sequence[Written]) -> tuple[Written, str]:
     """Replace each text's vector by the mean vector of its variations `ahead`.
 
@@ -46,7 +46,7 @@ def look_ahead(tools: Tools, texts: Written, ahead: Sequence[Written]) -> tuple[
     ), why
 
 
-@step("survive t={iteration}", artifact=attrgetter("samples"))
+@step("survive t={iteration}", versions={"survive": 1}, artifact=attrgetter("samples"))
 def survive(
     tools: Tools, iteration: int, survival: Survival, release: ArtifactRef, population: Sequence[Written]
 ) -> tuple[Written, str]:

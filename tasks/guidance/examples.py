@@ -14,9 +14,6 @@ from tasks.writing.cleaning import normalised
 
 COLUMNS = ["label", "kind", "rank", "sample_id", "plm", "text", "score"]
 
-Examples = dict[str, tuple[str, ...]]
-"""Texts per class, best first (or worst first)."""
-
 
 def select(release: pd.DataFrame, samples: pd.DataFrame, top: int) -> pd.DataFrame:
     """Select the samples of each class with most near and most far votes (Eq. 7).
@@ -71,12 +68,3 @@ def join_votes(release: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
     if missing := len(release) - len(votes):
         raise ArtifactError(f"{missing} of {len(release)} released sample_ids are not among the samples of the run.")
     return votes.sort_values("sample_id", ignore_index=True)
-
-
-def examples_of(selection: pd.DataFrame) -> tuple[Examples, Examples]:
-    """Return the (good, bad) texts per class of a selection, by rank."""
-    ordered = selection.sort_values(["label", "kind", "rank"])
-    both: dict[str, Examples] = {"good": {}, "bad": {}}
-    for (label, kind), group in ordered.groupby(["label", "kind"], sort=False):
-        both[str(kind)][str(label)] = tuple(group["text"])
-    return both["good"], both["bad"]

@@ -37,7 +37,7 @@ FORMER = {"ambiguous": AMBIGUOUS, "by_class": False, "with_own": True, "pool": P
 """Former settings at their only values, which are part of keys."""
 
 
-@step("judge by {plm} t={iteration}")
+@step("judge by {plm} t={iteration}", versions={"judge": 1})
 def judge(
     tools: Tools, plm: str, iteration: int, labels: tuple[str, ...], student: StudentSpec, written: Sequence[Written]
 ) -> tuple[ArtifactRef, str]:
@@ -60,7 +60,7 @@ def judge(
     return table_once(tools.artifacts, path, key, table)
 
 
-@step("fuse t={iteration}")
+@step("fuse t={iteration}", versions={"fuse": 1})
 def fuse(
     tools: Tools,
     iteration: int,

@@ -25,7 +25,7 @@ from tasks.writing.texts import embed_once
 from tasks.writing.vocabulary import as_text
 
 
-@step("choose terms", artifact=attrgetter("table"))
+@step("choose terms", versions={"choose_terms": 1}, artifact=attrgetter("table"))
 def choose_terms(tools: Tools, spec: VocabularySpec, release: ArtifactRef) -> tuple[Terms, str]:
     """Select the terms with the highest noisy counts and embed them."""
     path = f"runs/{tools.run_id}/vocabulary/terms.parquet"
@@ -35,7 +35,7 @@ def choose_terms(tools: Tools, spec: VocabularySpec, release: ArtifactRef) -> tu
     return Terms(table, _vectors(tools, table)), why
 
 
-@step("draw sequences")
+@step("draw sequences", versions={"draw_phrases": 1})
 def draw_phrases(tools: Tools, spec: DensitySpec, terms: Terms, density: ArtifactRef) -> tuple[ArtifactRef, str]:
     """Draw sequences of phrases per class and write sequences.parquet."""
     path = f"runs/{tools.run_id}/sequences.parquet"
@@ -90,7 +90,7 @@ WRITER = "phrases"
 """Value of the language model column for these texts."""
 
 
-@step("phrases as texts", artifact=attrgetter("samples"))
+@step("phrases as texts", versions={"phrases": 1}, artifact=attrgetter("samples"))
 def phrases_as_texts(tools: Tools, sequences: ArtifactRef, labels: tuple[str, ...], count: int) -> tuple[Written, str]:
     """Write `count` sequences, balanced, as texts of iteration 0, without duplicates in a class."""
     path = f"runs/{tools.run_id}/iteration=0/plm={WRITER}/samples.parquet"

@@ -7,14 +7,13 @@ estimates, among all phrases; 2 (ii): L such samples with repeats, or a "high sc
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from connectors.interfaces.errors import ConfigError
-from tasks.private.phrases.features import DensityMember, Shape
+from tasks.private.phrases.features import DensityMember, SequenceChoice, Shape
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -22,19 +21,6 @@ Singles = NDArray[np.float32]
 
 ROWS_AT_ONCE: Final = 2048
 """Sequences that are extended together; limits the memory and does not change any sample."""
-
-
-@dataclass(frozen=True, slots=True)
-class SequenceChoice:
-    """Sampling rule of a phrase.
-
-    Among the `top` best by estimate (0: all), with probability proportional to estimate^`sharpness`. `repeats`: a
-    phrase may occur again in its sequence.
-    """
-
-    top: int = 0
-    sharpness: float = 1.0
-    repeats: bool = False
 
 
 def estimates(member: DensityMember, sums: Floats, prefixes: Ints, position: int) -> Singles:

@@ -16,7 +16,7 @@ from tasks.students.training_set import SOFT
 from tasks.writing.texts import content, read_samples, read_vectors
 
 
-@step("label softly")
+@step("label softly", versions={"soft_labels": 1})
 def label_softly(
     tools: Tools, classes: tuple[str, ...], density: ArtifactRef | None, hard: bool, written: Sequence[Written]
 ) -> tuple[ArtifactRef, str]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from connectors.interfaces.ledger import Charge
 from connectors.interfaces.models import Usage
 from connectors.interfaces.traffic import Traffic
+from tasks.evaluation.map_points import MapPoints
 from tasks.metrics.answer_counts import AnswerCounts
 from tasks.metrics.iteration_record import EARLIER_PROBE, Facts
 from tasks.metrics.metrics import weighted_scores
@@ -19,8 +20,6 @@ from tasks.private.release import Released, Touched
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
-
-Point = tuple[float, float]
 
 STUBS = "Written by stubs ({}): not for use"
 """Text of the mark of texts whose models only test the pipeline."""
@@ -84,24 +83,6 @@ class Outgoing:
     prompts: int
     usage: Usage
     last: str
-
-
-@dataclass(frozen=True, slots=True)
-class MapPoints:
-    """Embeddings of synthetic texts, test rows and prompt examples on a plane.
-
-    The map never contains private rows.
-    `by`: name of the projection. `labels`, `texts`: class and beginning of each synthetic text. `test_labels`: class of
-    each test row. All three are empty in reports of earlier versions.
-    """
-
-    synthetic: tuple[Point, ...]
-    test: tuple[Point, ...]
-    shown: tuple[Point, ...] = ()
-    by: str = "principal axes"
-    labels: tuple[str, ...] = ()
-    texts: tuple[str, ...] = ()
-    test_labels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from tasks.evaluation.map_points import MapPoints
 from tasks.reporting.plot_style import PALETTE, Form, bare, columns, picture, short
-from tasks.reporting.run_record import MapPoints, RunRecord
+from tasks.reporting.run_record import RunRecord
 
 _SIZE = (7.4, 5.4)
 _COLOURED = 9

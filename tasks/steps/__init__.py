@@ -1,1 +1,1 @@
-"""What a step is: its declaration, its key, the tools it gets and the values passed on."""
+"""The declaration of a step, its key, its tools and the values passed on."""

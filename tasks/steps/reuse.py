@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib import import_module
+from pkgutil import walk_packages
+from typing import TYPE_CHECKING, Any, Final
 
 from connectors.interfaces.artifacts import ArtifactRef, StepKey
 
@@ -12,49 +15,49 @@ if TYPE_CHECKING:
 
     from connectors.artifacts.store import Artifacts
 
-VERSIONS = {
-    "generate": 2,
-    "embed": 1,
-    "reference": 1,
-    "vote": 1,
-    "federated_vote": 1,
-    "party_vote": 2,
-    "guidance": 1,
-    "select_matching": 2,
-    "weigh_matching": 2,
-    "tune": 2,
-    "vocabulary": 1,
-    "choose_terms": 1,
-    "density": 1,
-    "draw_phrases": 1,
-    "phrases": 1,
-    "select": 1,
-    "weigh": 1,
-    "survive": 1,
-    "average": 1,
-    "judge": 1,
-    "fuse": 1,
-    "measure": 3,
-    "baseline": 2,
-    "collect": 1,
-    "soft_labels": 1,
-    "train": 2,
-    "plain_train": 1,
-    "labels": 1,
-    "teach": 1,
-    "answers": 1,
-    "distill": 1,
-    "select_texts": 1,
-    "measure_discriminator": 1,
-    "classify": 2,
-    "test_classifier": 1,
-}
-"""Increase when the meaning of a step changes; test_step_versions.py fails on a change without an increase."""
+ROOMS_OF_STEPS: Final = ("writing", "students", "private", "guidance", "evaluation")
+"""Packages of tasks/ whose modules declare versions."""
+
+_VERSIONS: dict[str, int] = {}
+_DECLARED_IN: dict[str, str] = {}
 
 
-def step_key(step: str, parameters: dict[str, object], inputs: dict[str, str]) -> StepKey:
-    """Return the key of `step` in its current version."""
-    return StepKey(step, VERSIONS[step], parameters, inputs)
+def declare_versions(module: str, versions: Mapping[str, int]) -> None:
+    """Declare the version of each kind of key that a module makes; `module` is its `__name__`.
+
+    Increase a version when the meaning of its step changes; test_step_versions.py fails on a change without an
+    increase. Raises ValueError if another module declares the same kind of key.
+    """
+    for kind, version in versions.items():
+        if _DECLARED_IN.setdefault(kind, module) != module:
+            raise ValueError(f"Keys '{kind}' are declared in {_DECLARED_IN[kind]} and in {module}. Rename one.")
+        _VERSIONS[kind] = version
+
+
+def all_versions() -> dict[str, int]:
+    """Return the version of every kind of key."""
+    _import_steps()
+    return dict(_VERSIONS)
+
+
+def declaring_modules() -> dict[str, str]:
+    """Return the name of the module that declares each kind of key."""
+    _import_steps()
+    return dict(_DECLARED_IN)
+
+
+@cache
+def _import_steps() -> None:
+    """Import every module that may declare a version."""
+    for room in ROOMS_OF_STEPS:
+        package = import_module(f"tasks.{room}")
+        for module in walk_packages(package.__path__, f"{package.__name__}."):
+            import_module(module.name)
+
+
+def step_key(kind: str, parameters: dict[str, object], inputs: dict[str, str]) -> StepKey:
+    """Return a key of this kind in its current version."""
+    return StepKey(kind, _VERSIONS[kind], parameters, inputs)
 
 
 def make_once(

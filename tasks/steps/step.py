@@ -5,10 +5,11 @@ A step returns what it made, and why that was computed or reused. The function s
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from connectors.interfaces.artifacts import ArtifactRef
+from tasks.steps.reuse import declare_versions
 from tasks.steps.tools import Tools
 
 Function = TypeVar("Function", bound=Callable[..., tuple[Any, str]])
@@ -22,7 +23,8 @@ class StepOptions:
     `name`: of the task run, formatted with the step's parameters. `value` returns the step's value from its tools and
     what was made; by default, what was made. `artifact` returns the artifact of what was made, if it is none itself.
     `runs_in_flow_process` returns, for the step's parameters, whether it does so while others run on a cluster.
-    `retries`: by Prefect; None for the default of its settings.
+    `retries`: by Prefect; None for the default of its settings. `versions`: the version of each kind of key that the
+    step makes.
     """
 
     name: str
@@ -30,13 +32,16 @@ class StepOptions:
     artifact: Callable[[Any], ArtifactRef] | None = None
     runs_in_flow_process: StepPredicate | None = None
     retries: int | None = None
+    versions: Mapping[str, int] = field(default_factory=dict)
 
 
 def step(name: str, **options: Any) -> Callable[[Function], Function]:
     """Declare a function as a step; `options` as of StepOptions."""
 
     def declare(function: Function) -> Function:
-        function.step = StepOptions(name, **options)  # type: ignore[attr-defined]
+        declared = StepOptions(name, **options)
+        declare_versions(function.__module__, declared.versions)
+        function.step = declared  # type: ignore[attr-defined]
         return function
 
     return declare

@@ -19,7 +19,7 @@ SOFT = "label_soft"
 """Column with the probability of each class, in the order of the task's labels."""
 
 
-@step("collect")
+@step("collect", versions={"collect": 1})
 def collect(tools: Tools, written: Sequence[Written], soft: ArtifactRef | None = None) -> tuple[ArtifactRef, str]:
     """Write all texts of a run to one table, synthetic.parquet, with their soft labels if there are any."""
     path = f"runs/{tools.run_id}/synthetic.parquet"

@@ -109,9 +109,9 @@ class WritingRequest:
 
     `counts`: texts per class. `good`, `bad`: the selected samples per class, best first; a class without samples uses
     the zero-shot prompt. `attempts`: number of top-up rounds after the first. `earlier`: normalised texts
-    (tasks.writing.cleaning.normalised) already in the dataset. `parents`: the texts of each class to vary in turn; empty
-    for new texts. `seeding`: each prompt requests its own phrases instead. `words`: terms of which each prompt for a
-    new text names some, drawn at random.
+    (tasks.writing.cleaning.normalised) already in the dataset. `parents`: the texts of each class to vary in turn;
+    empty for new texts. `seeding`: each prompt requests its own phrases instead. `words`: terms of which each prompt
+    for a new text names some, drawn at random.
     """
 
     job: WriteJob

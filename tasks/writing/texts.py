@@ -16,20 +16,22 @@ from connectors.interfaces.embedding import Embedder, Matrix
 from connectors.interfaces.errors import ConfigError, FinalError, TemporaryError
 from connectors.interfaces.models import LanguageModel
 from connectors.interfaces.traffic import Traffic, state_of, traffic_of
-from tasks.guidance.examples import examples_of
-from tasks.steps.reuse import make_once, step_key
+from tasks.steps.reuse import declare_versions, make_once, step_key
 from tasks.steps.step import step
 from tasks.steps.tools import Tools
 from tasks.steps.values import Reference, Written
 from tasks.writing.class_balance import texts_per_class
 from tasks.writing.cleaning import normalised
 from tasks.writing.embed import embed_blocks
+from tasks.writing.examples import examples_of
 from tasks.writing.first_answers import Tally
 from tasks.writing.generate import DRAWN_TERMS, ROW_TYPES, Seeds, WriteJob, WritingRequest, empty_result, generate
 from tasks.writing.keyphrase_prompts import SHOWN_PER_CLASS, Seeding, ShownText, read_sequences
 from tasks.writing.usable_texts import stops_of
 from tasks.writing.variation import DEFAULT_MANNER, Parent
 from tasks.writing.vocabulary import as_text, read_vocabulary
+
+declare_versions(__name__, {"generate": 2, "reference": 1})
 
 KEYED: Final = ("plm", "plm_index", "iteration", "count", "offset", "card", "examples_per_prompt", "contrast", "seed")
 """Fields of a job that are part of every key."""
@@ -110,7 +112,7 @@ def _require_delegated(written: ArtifactRef | None, plm: str) -> ArtifactRef:
     return written
 
 
-@step("embed {written.plm} t={written.iteration}", artifact=attrgetter("vectors"))
+@step("embed {written.plm} t={written.iteration}", versions={"embed": 1}, artifact=attrgetter("vectors"))
 def embed_samples(tools: Tools, written: Written) -> tuple[Written, str]:
     """Embed the texts of one PLM and one iteration (phi in the paper), shared by content."""
     samples = written.samples

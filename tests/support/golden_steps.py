@@ -22,7 +22,6 @@ from tasks.evaluation import baseline
 from tasks.evaluation import steps as evaluation
 from tasks.guidance import density, discriminator, evolution, fusegen, soft_labels
 from tasks.guidance import phrases as keyphrases
-from tasks.guidance.sequences import SequenceChoice
 from tasks.guidance.survivors import Survival
 from tasks.private.density import step as density_step
 from tasks.private.density.promise import DensityPrivacy
@@ -31,7 +30,7 @@ from tasks.private.exposure.release import ExposureRelease
 from tasks.private.parties.coordinator import Federation, federated_vote
 from tasks.private.parties.promise import Parties
 from tasks.private.phrases import step as phrases_step
-from tasks.private.phrases.features import Shape
+from tasks.private.phrases.features import SequenceChoice, Shape
 from tasks.private.phrases.promise import PartPrivacy
 from tasks.private.teachers import step as teachers
 from tasks.private.teachers.promise import TeacherPrivacy
@@ -41,7 +40,7 @@ from tasks.private.training.promise import Training, TrainingNoise
 from tasks.private.training.recipe import ClassifySpec, PaidTraining, TuneSpec
 from tasks.private.votes import step as vote
 from tasks.private.votes.promise import VotePrivacy, calibrate
-from tasks.steps.reuse import VERSIONS, step_key
+from tasks.steps.reuse import all_versions, step_key
 from tasks.steps.values import Payer, Reference, Written
 from tasks.students import training_set
 from tasks.students.spec import StudentSpec
@@ -360,4 +359,4 @@ def described(key: StepKey) -> dict[str, Any]:
 
 def versions_of_steps() -> dict[str, int]:
     """Return the version of every step."""
-    return dict(VERSIONS)
+    return all_versions()

@@ -1,4 +1,4 @@
-"""The files that make up each step's meaning. `python -m tests.support.step_versions` writes the record."""
+"""The files that make up the meaning of each kind of key. `python -m tests.support.step_versions` writes the record."""
 
 import ast
 import hashlib
@@ -8,64 +8,58 @@ from pathlib import Path
 
 import yaml
 
-from tasks.steps.reuse import VERSIONS
+from tasks.steps.reuse import all_versions, declaring_modules
 from tests.support.paths import GOLDEN, ROOT
 
 RECORD = GOLDEN / "step_versions.json"
 
 VOTING = "private/votes/count private/votes/nearest private/votes/ballot private/votes/persons"
 GROUPS = {"COUNTING": VOTING, "NOISE": "private/noise/discrete"}
-STEPS = """
-generate: writing/generate writing/cleaning writing/cleaning_rules writing/several_texts writing/prompts writing/keyphrase_prompts
-    writing/variation
+FURTHER = """
+generate: writing/generate writing/cleaning writing/cleaning_rules writing/several_texts writing/prompts
+    writing/keyphrase_prompts writing/variation
 embed: writing/embed
-soft_labels: guidance/soft_labels students/soft_labels
 reference: writing/embed
-vote: COUNTING NOISE private/rows/rows private/votes/step
+soft_labels: students/soft_labels
+vote: COUNTING NOISE private/rows/rows
 federated_vote: private/parties/rounds private/parties/promise private/votes/step
 party_vote: private/parties/masked_vote COUNTING NOISE private/rows/rows private/parties/rounds private/parties/promise
 vocabulary: writing/vocabulary private/phrases/count private/sums NOISE private/rows/rows
-guidance: private/density/features private/density/count private/density/step private/sums private/votes/persons NOISE
-    private/rows/rows
-select_matching: private/density/features guidance/matching guidance/density
-weigh_matching: private/density/features guidance/matching guidance/density guidance/weights
-choose_terms: guidance/phrases
-density: writing/vocabulary private/phrases/features private/phrases/count private/sums NOISE
-    private/rows/rows
-draw_phrases: guidance/sequences private/phrases/features guidance/phrases
-phrases: guidance/phrases writing/vocabulary
+density: writing/vocabulary private/phrases/features private/phrases/count private/sums NOISE private/rows/rows
+guidance: private/density/features private/density/count private/sums private/votes/persons NOISE private/rows/rows
+select_matching: private/density/features guidance/matching
+weigh_matching: private/density/features guidance/matching guidance/weights
+draw_phrases: guidance/sequences private/phrases/features
+phrases: writing/vocabulary
 tune: private/training/dp_train private/noise/entropy private/training/tuned_writer private/rows/rows
-    private/training/step
-labels: private/teachers/labels private/sums NOISE private/rows/rows private/teachers/step private/draw_once
-teach: private/teachers/answers private/rows/rows private/teachers/step
-answers: private/teachers/answers private/sums NOISE private/teachers/step
-distill: guidance/discriminator private/teachers/step private/teachers/answers
-select_texts: guidance/discriminator writing/class_balance
-measure_discriminator: guidance/discriminator private/teachers/step
 classify: private/training/tuned_classifier private/training/dp_train private/noise/entropy private/rows/rows
-    private/training/classifier_step
-test_classifier: private/training/classifier_step students/train
+test_classifier: students/train
+labels: private/teachers/labels private/sums NOISE private/rows/rows private/draw_once
+teach: private/teachers/answers private/rows/rows
+answers: private/teachers/answers private/sums NOISE
+distill: private/teachers/step private/teachers/answers
+measure_discriminator: private/teachers/step
+select_texts: writing/class_balance
 select: guidance/examples
-judge: guidance/fusegen
-fuse: guidance/fusegen guidance/fusegen_scores
 weigh: guidance/weights
-survive: guidance/survivors guidance/evolution
-average: guidance/evolution
-measure: metrics/metrics metrics/registry evaluation/steps students/heads
-baseline: evaluation/baseline students/train students/heads students/loop
-collect: students/training_set
-plain_train: private/exposure/train private/exposure/step private/rows/rows students/train
-    students/finetune students/transformer students/heads students/loop
+fuse: guidance/fusegen_scores
+survive: guidance/survivors
+measure: metrics/metrics metrics/registry students/heads
+baseline: students/train students/heads students/loop
+plain_train: private/exposure/train private/rows/rows students/train students/finetune students/transformer
+    students/heads students/loop
 train: students/train students/coral students/finetune students/transformer students/heads students/loop
 """
-"""Each step with its modules of tasks/ or groups of them, in YAML."""
+"""Modules of tasks/, or groups of them, that make up the meaning of keys beside the module that declares them; YAML."""
 
 
-def _files(modules: str) -> list[str]:
-    return [f"tasks/{name}.py" for word in modules.split() for name in GROUPS.get(word, word).split()]
+def _files(kind: str, module: str) -> list[str]:
+    words = str(yaml.safe_load(FURTHER).get(kind, "")).split()
+    further = [name for word in words for name in GROUPS.get(word, word).split()]
+    return [f"{module.replace('.', '/')}.py", *(f"tasks/{name}.py" for name in further)]
 
 
-MEANING: dict[str, list[str]] = {step: _files(modules) for step, modules in yaml.safe_load(STEPS).items()}
+MEANING: dict[str, list[str]] = {kind: _files(kind, module) for kind, module in declaring_modules().items()}
 
 
 @cache
@@ -118,10 +112,11 @@ class _Meaning(ast.NodeTransformer):
 
 def present() -> dict[str, dict[str, object]]:
     """Return version and code hash of every step."""
+    versions = all_versions()
     result: dict[str, dict[str, object]] = {}
     for step, files in MEANING.items():
         text = "\n".join(meaning(ROOT / name) for name in files)
-        result[step] = {"version": VERSIONS[step], "code": hashlib.sha256(text.encode()).hexdigest()[:16]}
+        result[step] = {"version": versions[step], "code": hashlib.sha256(text.encode()).hexdigest()[:16]}
     return result
 
 

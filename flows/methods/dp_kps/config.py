@@ -12,8 +12,7 @@ from flows.config.method import Asks, Samples, SingleRound
 from flows.config.models import Plm
 from flows.config.privacy import Calibration, WordsPrivacy
 from flows.config.rows import Rows, VocabularyChoice
-from tasks.guidance.sequences import SequenceChoice
-from tasks.private.phrases.features import Shape
+from tasks.private.phrases.features import SequenceChoice, Shape
 from tasks.private.phrases.promise import PartPrivacy
 from tasks.private.phrases.promise import Setting as NoiseSetting
 from tasks.writing.keyphrase_prompts import SHOWN_PER_CLASS

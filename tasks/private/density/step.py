@@ -17,7 +17,7 @@ from tasks.writing.texts import read_vectors
 from tasks.writing.usable_texts import require_usable
 
 
-@paid_step("estimate the private density")
+@paid_step("estimate the private density", versions={"guidance": 1})
 def estimate_density(
     tools: Tools,
     payer: Payer,

@@ -9,13 +9,13 @@ from typing import Any
 
 from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.ledger import Charge, ReleaseRequest
-from tasks.evaluation.steps import test_on
 from tasks.private.exposure.train import train_on_private_rows
 from tasks.steps.reuse import make_once, step_key
 from tasks.steps.step import as_json, paid_step
 from tasks.steps.tools import Tools
 from tasks.steps.values import PLAIN_TRAINING, Payer, Reference
 from tasks.students.spec import StudentSpec, settings
+from tasks.students.testing import test_on
 from tasks.students.training_set import embedder_of
 
 
@@ -24,7 +24,7 @@ def student_folder(run_id: str) -> str:
     return f"private/students/{run_id}"
 
 
-@paid_step("train on private rows", value=as_json)
+@paid_step("train on private rows", versions={"plain_train": 1}, value=as_json)
 def train_on_private(
     tools: Tools, payer: Payer, charge: Charge, student: StudentSpec, labels: tuple[str, ...], test: Reference | None
 ) -> tuple[ArtifactRef, str]:

@@ -72,7 +72,7 @@ class Federation:
     minutes: float
 
 
-@paid_step("vote of the parties t={spec.iteration}", runs_in_flow_process=always)
+@paid_step("vote of the parties t={spec.iteration}", versions={"federated_vote": 1}, runs_in_flow_process=always)
 def federated_vote(
     tools: Tools,
     spec: VoteSpec,

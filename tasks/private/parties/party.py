@@ -45,12 +45,14 @@ from tasks.private.rows.quarantine import write_error_for_owner
 from tasks.private.rows.rows import Zone, identify, require_rows_of
 from tasks.private.votes.ballot import Candidates
 from tasks.private.votes.step import never_draw
-from tasks.steps.reuse import step_key
+from tasks.steps.reuse import declare_versions, step_key
 
 if TYPE_CHECKING:
     from connectors.artifacts.remote_files import RemoteFiles
     from connectors.artifacts.store import Artifacts
     from connectors.ledger.ledger import PrivacyLedger
+
+declare_versions(__name__, {"party_vote": 2})
 
 TAIL: Final = 8
 """Noise beyond this many sigma is ignored in the range check: it occurs once in 10^15 draws."""

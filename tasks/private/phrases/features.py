@@ -130,3 +130,16 @@ def windows(phrases: Sequence[int], length: int) -> Ints:
     positions = np.arange(len(phrases))[:, None] + np.arange(length)[None, :]
     chosen = np.asarray(phrases, dtype=np.int64)[positions % max(len(phrases), 1)]
     return np.asarray(chosen.reshape(len(phrases), length), dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceChoice:
+    """Sampling rule of a phrase.
+
+    Among the `top` best by estimate (0: all), with probability proportional to estimate^`sharpness`. `repeats`: a
+    phrase may occur again in its sequence.
+    """
+
+    top: int = 0
+    sharpness: float = 1.0
+    repeats: bool = False

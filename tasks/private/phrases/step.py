@@ -10,9 +10,8 @@ import numpy as np
 from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.rows import TermsRef
 from tasks.accounting.integer_noise import SumNoise
-from tasks.guidance.sequences import SequenceChoice
 from tasks.private.phrases.count import release_density, release_vocabulary
-from tasks.private.phrases.features import DensityMember, Shape, members_of
+from tasks.private.phrases.features import DensityMember, SequenceChoice, Shape, members_of
 from tasks.private.phrases.promise import PartPrivacy
 from tasks.private.sums import SumJob, sum_job
 from tasks.steps.step import paid_step
@@ -68,7 +67,7 @@ def public_vocabulary(tools: Tools, where: TermsRef) -> Vocabulary:
     return vocabulary_of(terms[where.skip :], [*terms[: where.skip], *sorted(ENGLISH_STOP_WORDS)], where.shortest)
 
 
-@paid_step("count terms")
+@paid_step("count terms", versions={"vocabulary": 1})
 def count_terms(tools: Tools, spec: VocabularySpec) -> tuple[ArtifactRef, str]:
     """Release the document counts of public terms to vocabulary/release.parquet."""
     vocabulary = public_vocabulary(tools, spec.where)
@@ -76,7 +75,7 @@ def count_terms(tools: Tools, spec: VocabularySpec) -> tuple[ArtifactRef, str]:
     return release_vocabulary(tools, job, vocabulary)
 
 
-@paid_step("estimate densities")
+@paid_step("estimate densities", versions={"density": 1})
 def estimate_densities(tools: Tools, spec: DensitySpec, terms: Terms) -> tuple[ArtifactRef, str]:
     """Release the term densities of each class to density/release.parquet."""
     chosen = read_vocabulary(tools.artifacts.read_table(terms.table))

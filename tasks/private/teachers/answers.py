@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +26,7 @@ from tasks.accounting.integer_noise import SumNoise
 from tasks.private.rows.quarantine import sealed
 from tasks.private.rows.rows import OpenedRows, open_rows
 from tasks.private.sums import OTHERS, CleanSums, Sides, SumJob, require_part, write_sums
-from tasks.private.teachers.promise import ANSWER_STEPS, TeacherPrivacy
+from tasks.private.teachers.promise import ANSWER_STEPS, CLASSES, TeacherPrivacy
 from tasks.private.votes.ballot import usable
 from tasks.private.votes.step import private_vectors
 from tasks.steps.tools import Tools
@@ -36,9 +35,6 @@ from tasks.students.train import load_student, train_student
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-
-CLASSES: Final = ("generated", "private")
-"""The two classes of a teacher; its answer is the probability of the second."""
 
 _EMBEDDING_LOCK = threading.Lock()
 """Teachers of a run start together; only the first has to embed the private rows."""

@@ -21,6 +21,9 @@ Part = Literal["labels", "answers"]
 COUNT_STEPS: Final = 128
 """Integer steps of one row in a count, which makes the grid of the noise free."""
 
+CLASSES: Final = ("generated", "private")
+"""The two classes of a teacher; its answer is the probability of the second."""
+
 ANSWER_STEPS: Final = 1024
 """Integer steps of a probability: each teacher's probabilities are multiples of 2^-10 that add up to 1."""
 

@@ -53,7 +53,7 @@ class TeacherSpec:
         return 0 if self.public is None else self.queries // 2
 
 
-@paid_step("count labels")
+@paid_step("count labels", versions={"labels": 1})
 def count_labels(
     tools: Tools, payer: Payer, noise: SumNoise[TeacherPrivacy], labels: tuple[str, ...]
 ) -> tuple[ArtifactRef, str]:
@@ -90,7 +90,7 @@ def shown_to_any(samples: int, spec: TeacherSpec) -> set[int]:
     return {index for parts in shown for part in parts for index in part}
 
 
-@paid_step("teacher {number}", value=lambda *_: None, runs_in_flow_process=always)
+@paid_step("teacher {number}", versions={"teach": 1}, value=lambda *_: None, runs_in_flow_process=always)
 def teach(tools: Tools, spec: TeacherSpec, number: int, written: Sequence[Written]) -> tuple[ArtifactRef | None, str]:
     """Train teacher `number` and store its answers in the private zone, unless they are stored or released."""
     if tools.ledger.released(spec.payer.dataset, _answers_job(tools, spec, written).key.key):
@@ -106,7 +106,7 @@ def teach(tools: Tools, spec: TeacherSpec, number: int, written: Sequence[Writte
     return ArtifactRef(path, "", "", "teach", 0), "trained because it has no answers yet"
 
 
-@paid_step("ask teachers", runs_in_flow_process=always)
+@paid_step("ask teachers", versions={"answers": 1}, runs_in_flow_process=always)
 def ask_teachers(tools: Tools, spec: TeacherSpec, written: Sequence[Written]) -> tuple[ArtifactRef, str]:
     """Release the teachers' summed answers and write them to answers/release.parquet."""
     job = _answers_job(tools, spec, written)

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from connectors.interfaces.artifacts import ArtifactRef
-from tasks.evaluation.steps import test_on
 from tasks.private.training.recipe import ClassifySpec
 from tasks.private.training.step import Tuned, trained_once
 from tasks.private.training.tuned_classifier import train_classifier
@@ -19,13 +18,14 @@ from tasks.steps.step import as_json, paid_step, step
 from tasks.steps.tools import Tools
 from tasks.steps.values import Reference, Written
 from tasks.students.spec import PublicTexts, settings
+from tasks.students.testing import test_on
 from tasks.students.training_set import embedder_of, public_texts
 from tasks.writing.prompts import seed_of
 from tasks.writing.texts import content
 from tasks.writing.usable_texts import require_usable
 
 
-@paid_step("train classifier under DP", artifact=attrgetter("model"))
+@paid_step("train classifier under DP", versions={"classify": 2}, artifact=attrgetter("model"))
 def classify(tools: Tools, spec: ClassifySpec, written: Sequence[Written] = ()) -> tuple[Tuned, str]:
     """Train a classifier on the private rows and charge the ledger, both once."""
     against = None if spec.labels else _against(tools, spec, written)
@@ -43,7 +43,7 @@ def classify(tools: Tools, spec: ClassifySpec, written: Sequence[Written] = ()) 
     )
 
 
-@step("test classifier", value=as_json)
+@step("test classifier", versions={"test_classifier": 1}, value=as_json)
 def test_classifier(
     tools: Tools, spec: ClassifySpec, trained: Tuned, test: Reference | None
 ) -> tuple[ArtifactRef, str]:

@@ -47,7 +47,7 @@ def controls_of(card: TaskCard) -> dict[str, str]:
     return {label: zero_shot(control_card(card), label, "", 0).text for label in card.label_names}
 
 
-@paid_step("train {spec.plm} under DP", artifact=attrgetter("model"))
+@paid_step("train {spec.plm} under DP", versions={"tune": 2}, artifact=attrgetter("model"))
 def tune(tools: Tools, spec: TuneSpec) -> tuple[Tuned, str]:
     """Train a language model on private rows once; write weights and public facts.
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from connectors.interfaces.errors import ConfigError
 from tasks.private.rows.quarantine import sealed
 from tasks.private.rows.rows import OpenedRows, open_rows
-from tasks.private.teachers.answers import CLASSES
+from tasks.private.teachers.promise import CLASSES
 from tasks.private.training.dp_train import EncodedRows, train_privately
 from tasks.private.training.progress import StepsTaken
 from tasks.private.training.recipe import ClassifySpec

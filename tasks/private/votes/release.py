@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from tasks.attacks.attack import Attack, claims_of, vote_attack
+from tasks.attacks.attack import Attack, claims_of
 from tasks.private.release import AuditCase, Release, Released, Touched
+from tasks.private.votes.attack import vote_attack
 from tasks.private.votes.promise import VoteNoise, signal_index
 
 if TYPE_CHECKING:
     from connectors.interfaces.ledger import Charge
-    from tasks.private.parties.promise import Parties
     from tasks.writing.prompts import TaskCard
 
 
@@ -21,15 +21,16 @@ class VotesRelease(Release):
     """All noisy votes of a run.
 
     `rows`: the public number of records, None if it is not declared. `candidates`: texts of the first vote, over all
-    classes. `remedy`: end of the warning about weak votes. `parties`: returns those that add the noise, where several
-    vote; only an attack needs them.
+    classes. `remedy`: end of the warning about weak votes. `attack_of`: returns the attack of an audit. `shared`:
+    whether several parties add the noise.
     """
 
     noise: VoteNoise
     rows: int | None
     candidates: int
     remedy: str = ""
-    parties: Callable[[], Parties] | None = None
+    attack_of: Callable[[VoteNoise], Attack] = vote_attack
+    shared: bool = False
     name: ClassVar[str] = "votes"
 
     def charges(self) -> tuple[Charge, ...]:
@@ -76,8 +77,8 @@ class VotesRelease(Release):
         noise = self.noise
         if not noise.releases or noise.non_private:
             return ()
-        about = {"sides": noise.privacy.sides, "shared": self.parties is not None}
+        about = {"sides": noise.privacy.sides, "shared": self.shared}
         return (AuditCase("vote", noise.charge, claims_of("vote", noise) | about, self._attack),)
 
     def _attack(self) -> Attack:
-        return vote_attack(self.noise, self.parties() if self.parties is not None else None)
+        return self.attack_of(self.noise)

@@ -50,7 +50,7 @@ class VoteSpec:
         return f"vote-{self.iteration}"
 
 
-@paid_step("vote t={spec.iteration}")
+@paid_step("vote t={spec.iteration}", versions={"vote": 1})
 def vote(tools: Tools, spec: VoteSpec, written: Sequence[Written]) -> tuple[ArtifactRef, str]:
     """Release the noisy votes for `written` once and write them to release.parquet."""
     key = vote_key("vote", tools, spec, written, {"rows": tools.private.where.choice})

@@ -6,9 +6,10 @@ import numpy as np
 
 from connectors.interfaces.ledger import Charge
 from connectors.interfaces.models import Usage
+from tasks.evaluation.map_points import MapPoints
 from tasks.metrics.iteration_record import Facts
 from tasks.private.release import Released
-from tasks.reporting.run_record import MapPoints, Outgoing, RunRecord, Scores
+from tasks.reporting.run_record import Outgoing, RunRecord, Scores
 
 PLMS = ("ngram-wide", "ngram-narrow", "gpt-4o", "claude")
 CLASSES = ("card lost", "loan", "fees", "transfer")

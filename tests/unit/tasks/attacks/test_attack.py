@@ -11,17 +11,19 @@ import numpy as np
 import pytest
 
 from tasks.accounting.integer_noise import calibrate_sums
-from tasks.attacks.attack import FederatedRun, SumsAttack, canary_election, vote_attack
+from tasks.attacks.attack import SumsAttack
 from tasks.attacks.bounds import epsilon_bound, largest_rate, lower_bound
 from tasks.private.density.attack import density_attack
 from tasks.private.density.promise import DensityPrivacy
 from tasks.private.noise.discrete import add_noise_share
 from tasks.private.parties import masked_vote as party_vote
+from tasks.private.parties.attack import FederatedRun, federated_vote_attack
 from tasks.private.parties.promise import Parties, SharedNoise
 from tasks.private.phrases import attack as phrases_attacks
 from tasks.private.phrases.promise import PartPrivacy
 from tasks.private.teachers import attack as teachers_attacks
 from tasks.private.teachers.promise import TeacherPrivacy
+from tasks.private.votes.attack import canary_election, vote_attack
 from tasks.private.votes.count import clean_votes
 from tasks.private.votes.promise import VoteNoise, VotePrivacy, calibrate
 from tests.support.data.golden import VECTORS
@@ -204,7 +206,7 @@ def test_few_terms_frequencies_or_queries_have_the_noise_of_many(part: Any, sett
 def test_the_votes_of_parties_and_of_evolution_are_attacked_under_their_own_names() -> None:
     central, near = calibrate(VotePrivacy(4, 1e-5, 1)), calibrate(VotePrivacy(4, 1e-5, 1, votes=1, sides=1))
     attacks = [vote_attack(central), vote_attack(near)]
-    attacks.append(vote_attack(central, Parties(3, 3, 1)))
+    attacks.append(federated_vote_attack(central, Parties(3, 3, 1)))
     assert [attack.name for attack in attacks] == ["wasp tight", "pe", "federated"]
     assert attacks[-1].run(50, 0.9)["passed"]
 
@@ -279,7 +281,7 @@ MUTANTS: dict[str, tuple[VoteNoise, Callable[[], Share], Parties, int]] = {
 def test_a_sabotaged_federation_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     noise, sabotage, parties, trials = MUTANTS[name]
     monkeypatch.setattr(party_vote, "add_noise_share", sabotage())
-    assert not all(finding.passed for finding in vote_attack(noise, parties).findings(trials))
+    assert not all(finding.passed for finding in federated_vote_attack(noise, parties).findings(trials))
 
 
 @pytest.mark.statistical
@@ -293,7 +295,7 @@ def test_a_sabotaged_federation_is_caught(name: str, monkeypatch: pytest.MonkeyP
     ids=["one of three colludes", "near alone", "person, two of three collude"],
 )
 def test_a_sound_federation_passes_and_the_bound_comes_near_the_claim(privacy: VotePrivacy, parties: Parties) -> None:
-    findings = vote_attack(calibrate(privacy), parties).findings(150)
+    findings = federated_vote_attack(calibrate(privacy), parties).findings(150)
     assert all(finding.passed for finding in findings), findings
     assert findings[0].bound >= findings[0].claimed - 1.6
 

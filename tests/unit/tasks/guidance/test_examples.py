@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connectors.interfaces.errors import ArtifactError
-from tasks.guidance.examples import examples_of, join_votes, select
+from tasks.guidance.examples import join_votes, select
+from tasks.writing.examples import examples_of
 
 
 def tables(near, far, labels=None, texts=None):

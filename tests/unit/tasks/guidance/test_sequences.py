@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from connectors.interfaces.errors import ConfigError
-from tasks.guidance.sequences import SequenceChoice, draw, draw_sequences, estimates
+from tasks.guidance.sequences import draw, draw_sequences, estimates
 from tasks.private.phrases.count import features_at
-from tasks.private.phrases.features import Shape, members_of, windows
+from tasks.private.phrases.features import SequenceChoice, Shape, members_of, windows
 
 TERMS = 9
 ALL = SequenceChoice(0, 1.0)

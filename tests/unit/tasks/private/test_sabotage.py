@@ -11,12 +11,13 @@ import opendp.prelude as dp
 import pytest
 
 from tasks.accounting.integer_noise import calibrate_sums
-from tasks.attacks.attack import Attack, vote_attack
+from tasks.attacks.attack import Attack
 from tasks.private import sums
 from tasks.private.density.attack import density_attack
 from tasks.private.density.promise import DensityPrivacy
 from tasks.private.noise import discrete
 from tasks.private.parties import masked_vote as party_vote
+from tasks.private.parties.attack import federated_vote_attack
 from tasks.private.parties.promise import Parties
 from tasks.private.phrases.attack import phrases_attack
 from tasks.private.phrases.promise import PartPrivacy
@@ -27,6 +28,7 @@ from tasks.private.training.attack import TrainingAttack
 from tasks.private.training.promise import Training, calibrate_training
 from tasks.private.training.recipe import PaidTraining, Trained
 from tasks.private.votes import step as release
+from tasks.private.votes.attack import vote_attack
 from tasks.private.votes.promise import VotePrivacy, calibrate
 from tasks.steps.values import Payer
 
@@ -36,7 +38,8 @@ FEW, MANY = 60, 400
 
 def votes(parties: Parties | None = None, **privacy: Any) -> Attack:
     promise: dict[str, Any] = {"epsilon": 4.0, "delta": 1e-5, "releases": 2, "votes": 2}
-    return vote_attack(calibrate(VotePrivacy(**promise | privacy)), parties)
+    noise = calibrate(VotePrivacy(**promise | privacy))
+    return vote_attack(noise) if parties is None else federated_vote_attack(noise, parties)
 
 
 ATTACKS: dict[type, Callable[[Any], Attack]] = {

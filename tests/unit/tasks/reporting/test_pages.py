@@ -10,9 +10,9 @@ import pytest
 
 from flows.audit import text
 from flows.audit.run import page_of
+from tasks.evaluation.map_points import MapPoints
 from tasks.reporting import text_browser
 from tasks.reporting.report import render
-from tasks.reporting.run_record import MapPoints
 from tasks.reporting.text_browser import browse, near_copies
 from tasks.reporting.text_map import groups, map_plot, texts_by_group
 from tests.support.data.reports import CLASSES, made_up_report

@@ -20,11 +20,10 @@ from flows.methods.dp_kps.run import DpKpsRun
 from tasks.accounting.composition import epsilon_of, mu_of
 from tasks.accounting.integer_noise import calibrate_sums
 from tasks.guidance import phrases as keyphrasing
-from tasks.guidance.sequences import SequenceChoice
 from tasks.private.phrases import count as keyphrases
 from tasks.private.phrases import step as paid
 from tasks.private.phrases.count import clean_density, clean_vocabulary
-from tasks.private.phrases.features import Shape, members_of
+from tasks.private.phrases.features import SequenceChoice, Shape, members_of
 from tasks.private.phrases.promise import PartPrivacy
 from tasks.private.rows.rows import problems_file
 from tasks.private.sums import NoisySums
