@@ -39,9 +39,9 @@ LIMITS = {
 }
 OPENINGS = ("What", "How", "Whether")
 NAMES = ("one", "found", "told", "place", "kept", "given", "wanted")
-EXCEPTIONS = {"Asks": 1, "asks": 7, "asks_of": 1, "ask_teachers": 1}
-"""Functions and classes of the product that contain a refused word, with their number: methods of other packages
-override `asks`; `ask_teachers` is the name of a Prefect task."""
+EXCEPTIONS = {"ask_teachers": 1}
+"""Functions and classes of the product that contain a refused word, with their number: `ask_teachers` is the
+name of a Prefect task."""
 
 PRAGMA = re.compile(r"#\s*(?:noqa|type:|fmt:|pragma)[^#]*")
 CODE = re.compile(r"``?[^`\n]+``?")

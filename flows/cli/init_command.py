@@ -38,7 +38,7 @@ from flows.runtime.state_folder import state_folder
 from flows.runtime.stores import DEFAULT_CAP, open_zone
 
 if TYPE_CHECKING:
-    from tasks.private.rows.rows import Zone
+    from tasks.private.rows.rows import PrivateZone
     from tasks.private.rows.survey import Survey
 
 FILES = {"config": ".yaml", "task": "_task.yaml", "test": "_test.parquet"}
@@ -167,7 +167,7 @@ def _write_files(name: str, files: Mapping[str, Path], values: dict[str, Any], t
     _write(files["config"], f"WASP on the registered dataset {name}", name, config_schema, values)
 
 
-def _survey(zone: Zone, options: Options) -> tuple[DatasetView, Survey, list[str]]:
+def _survey(zone: PrivateZone, options: Options) -> tuple[DatasetView, Survey, list[str]]:
     """Return the view, what its owner sees of the records, and notices; a proposed person column is read, too."""
     view = _view(options)
     records = survey_view(zone, view, options.class_names)

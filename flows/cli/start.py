@@ -196,7 +196,7 @@ def advise(  # noqa: PLR0913 - the options of the command
     from flows.engine.datasets import with_declared_rows
     from flows.engine.plan import numbers_of
     from flows.methods.wasp.calibration import calibrated, density_noise
-    from flows.methods.wasp.opening import LEVELS, Opening, advice_text, range_text
+    from flows.methods.wasp.opening import LEVELS, UseDecision, advice_text, range_text
     from tasks.accounting.promise import Promise
 
     if range_:
@@ -220,7 +220,7 @@ def advise(  # noqa: PLR0913 - the options of the command
             raise ConfigError(f"--classes: {classes:g} is too small. Write the number of classes, at least 2.")
         noise = density_noise(Promise(epsilon, delta))
         protects = "record"
-    opening = Opening(rows, classes, noise.sigma, protects=protects)
+    opening = UseDecision(rows, classes, noise.sigma, protects=protects)
     needed = None if opening.opens else opening.needed_epsilon(epsilon, noise.delta, noise.sensitivity)
     value = opening.to_json() | {"epsilon": epsilon, "needed_epsilon": needed, "budget": budget}
     return Output(value, advice_text)

@@ -155,7 +155,9 @@ class CompareRun:
             "prefect.flow_run_id": self.manifest.values["prefect_run_id"] or "",
         }
         tags["prefect.flow_run_url"] = page_url()
-        unnoised = {cell.row for cell in self.cells if cell.config.opens_rows and math.isinf(cell.config.epsilon)}
+        unnoised = {
+            cell.row for cell in self.cells if cell.config.uses_private_rows and math.isinf(cell.config.epsilon)
+        }
         return tags | ({"wasp.privacy": f"{NOT_PRIVATE}: {', '.join(sorted(unnoised))}"} if unnoised else {})
 
 

@@ -14,7 +14,7 @@ from connectors.interfaces.addresses import BaseFolder, TaskName
 from connectors.interfaces.money import format_dollars
 from flows.config.execution import Evaluation, Execution, Export, Limits, StudentChoice, Tracking
 from flows.config.form import SET, Rule, Rules, Strict, tasks, without_null
-from flows.config.method import AnyMethod, Asks
+from flows.config.method import AnyMethod, PlannedCalls
 from flows.config.models import PAID, EmbedderChoice, Plm
 from flows.config.privacy import Calibration, LossPolicy, Privacy
 from flows.config.rows import PartiesChoice, PrivateRows, Rows
@@ -111,7 +111,7 @@ class AnyConfig(Strict):
         return self.text_labels in ("soft", "hard")
 
     @property
-    def opens_rows(self) -> bool:
+    def uses_private_rows(self) -> bool:
         """True if this process or a party reads private data."""
         return self.private is not None or self.parties is not None
 
@@ -130,9 +130,11 @@ class AnyConfig(Strict):
         return tuple(plm.name for plm in self.plms)
 
     @property
-    def asks(self) -> list[Asks]:
+    def planned_calls(self) -> list[PlannedCalls]:
         """Expected model calls if no call is repeated; by default one per text."""
-        return [Asks(self.writers, self.method.samples)]
+        # `asks` is the name of earlier versions, which methods of other packages may override
+        earlier: list[PlannedCalls] | None = getattr(self, "asks", None)
+        return earlier or [PlannedCalls(self.writers, self.method.samples)]
 
     @model_validator(mode="before")
     @classmethod
@@ -254,7 +256,7 @@ class NoTexts(Strict):
     )
     rules: ClassVar[Rules] = {}
 
-    asks: ClassVar[list[Asks]] = []
+    planned_calls: ClassVar[list[PlannedCalls]] = []
     """No planned calls."""
 
 

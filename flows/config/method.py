@@ -16,7 +16,7 @@ DENSITIES = ("auto", "kernel")
 
 
 @dataclass(frozen=True, slots=True)
-class Casting:
+class VotingScheme:
     """Voting scheme of a run.
 
     Attributes:
@@ -31,20 +31,20 @@ class Casting:
 
 
 @dataclass(frozen=True, slots=True)
-class Asks:
+class PlannedCalls:
     """A number of calls, divided equally among models.
 
     Attributes:
-        shows: examples per prompt.
-        shows_per_class: examples of each class per prompt, instead of `shows`.
-        varies: True if the prompt contains a text to vary.
+        examples: examples per prompt.
+        examples_per_class: examples of each class per prompt, instead of `examples`.
+        is_variation: True if the prompt contains a text to vary.
     """
 
     models: tuple[str, ...]
-    number: int
-    shows: int = 0
-    varies: bool = False
-    shows_per_class: int = 0
+    count: int
+    examples: int = 0
+    is_variation: bool = False
+    examples_per_class: int = 0
 
 
 Samples = Annotated[int, Field(ge=1, le=10_000_000, description="Number of synthetic texts in the result (N).")]
@@ -59,9 +59,14 @@ class AnyMethod(Strict):
     samples: Samples = 6000
 
     @property
-    def casting(self) -> Casting:
+    def voting(self) -> VotingScheme:
         """Voting scheme; by default one vote per record and iteration (nearest text)."""
-        return Casting(self.iterations)
+        return self.earlier_scheme or VotingScheme(self.iterations)
+
+    @property
+    def earlier_scheme(self) -> VotingScheme | None:
+        """The scheme of a method of another package that declares it as `casting`, the name of earlier versions."""
+        return getattr(self, "casting", None)
 
     @property
     def releases_density(self) -> bool:
@@ -94,8 +99,10 @@ class SingleRound(AnyMethod):
 
     iterations: Literal[1] = Field(1, description="Fixed: texts are written once.")
 
-    casting: ClassVar[Casting] = Casting(0)
-    """No votes of private records."""
+    @property
+    def voting(self) -> VotingScheme:
+        """No votes of private records."""
+        return self.earlier_scheme or VotingScheme(0)
 
 
 class RoundsMethod(AnyMethod):
@@ -109,10 +116,10 @@ class RoundsMethod(AnyMethod):
         """Each iteration generates N / T texts."""
         return True
 
-    def asks_of(self, writers: tuple[str, ...], examples: int) -> list[Asks]:
+    def calls_of(self, writers: tuple[str, ...], examples: int) -> list[PlannedCalls]:
         """Return the calls: no examples in iteration 1, then `examples` per prompt."""
         first = self.samples // self.iterations
-        return [Asks(writers, first), Asks(writers, self.samples - first, examples)]
+        return [PlannedCalls(writers, first), PlannedCalls(writers, self.samples - first, examples)]
 
 
 class WaspMethod(RoundsMethod):
@@ -151,11 +158,11 @@ class WaspMethod(RoundsMethod):
         return self.guidance in DENSITIES
 
     @property
-    def casting(self) -> Casting:
+    def voting(self) -> VotingScheme:
         """T - 1 releases of Q votes on both sides, or a single release of a density."""
         if self.releases_density:
-            return Casting(1)
-        return Casting(self.iterations - 1, self.votes, 2)
+            return VotingScheme(1)
+        return VotingScheme(self.iterations - 1, self.votes, 2)
 
     @property
     def candidates(self) -> int:

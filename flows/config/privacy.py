@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from flows.config.rows import PrivateRows
     from tasks.accounting.composition import Adjacency
     from tasks.private.training.promise import TrainingNoise
-    from tasks.steps.values import Payer
+    from tasks.steps.values import ChargedDataset
 
 
 def _as_epsilon(value: Any) -> Any:
@@ -194,6 +194,6 @@ class DpSteps(Strict):
         """The training, as input for the accountant."""
         return Training(self.steps, self.batch_rows, self.declared_rows)
 
-    def paid(self, payer: Payer, noise: TrainingNoise) -> PaidTraining:
+    def paid(self, payer: ChargedDataset, noise: TrainingNoise) -> PaidTraining:
         """Return the training that `payer` is charged for; `noise` states its steps, sampling rate and noise."""
         return PaidTraining(payer, noise, self.learning_rate, self.clipping)

@@ -26,7 +26,7 @@ from flows.engine.server import server_policy
 from flows.runtime.state_folder import current_user
 from flows.runtime.stores import open_ledger
 from tasks.private.rows.quarantine import sealed, write_for_owner, write_table_for_owner
-from tasks.private.rows.rows import Zone, check_source, identify, problems_file
+from tasks.private.rows.rows import PrivateZone, check_source, identify, problems_file
 from tasks.private.rows.survey import Survey, split, survey
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def view_of(ledger: PrivacyLedger, name: str) -> DatasetView:
     return check_config(DatasetView, views[name][1], f"dataset {name}")
 
 
-def register_view(ledger: PrivacyLedger, zone: Zone, name: str, view: DatasetView) -> str:
+def register_view(ledger: PrivacyLedger, zone: PrivateZone, name: str, view: DatasetView) -> str:
     """Check and identify the rows of an owner, record the view and return the id of the dataset.
 
     Raises PrivateInputError or PlaceError for rows that cannot be used, which only the owner sees.
@@ -59,7 +59,7 @@ def register_view(ledger: PrivacyLedger, zone: Zone, name: str, view: DatasetVie
     return dataset
 
 
-def survey_view(zone: Zone, view: DatasetView, names: Sequence[str] = ()) -> Survey:
+def survey_view(zone: PrivateZone, view: DatasetView, names: Sequence[str] = ()) -> Survey:
     """Describe the rows of an owner to the owner: classes, number, language, rows that a run leaves out.
 
     `names`: classes that the owner names. Raises InputError for rows that cannot be read, a malformed line, and if no
@@ -71,7 +71,7 @@ def survey_view(zone: Zone, view: DatasetView, names: Sequence[str] = ()) -> Sur
     return survey(zone, where, cut_by_embedded)
 
 
-def read_problems(zone: Zone, name: str) -> tuple[Path, dict[str, int]]:
+def read_problems(zone: PrivateZone, name: str) -> tuple[Path, dict[str, int]]:
     """Return the file with the problems of a dataset's rows, and their numbers by reason, for the owner of the rows.
 
     They are those of the last time that a registration or run read the rows, which also knows its test rows.
@@ -86,7 +86,9 @@ def files_of_view(view: DatasetView) -> tuple[str, ...]:
     return files_of(rows_ref(view, None))
 
 
-def split_view(zone: Zone, view: DatasetView, share: float, classes: Sequence[str], files: tuple[Path, Path]) -> Survey:
+def split_view(
+    zone: PrivateZone, view: DatasetView, share: float, classes: Sequence[str], files: tuple[Path, Path]
+) -> Survey:
     """Write the private and the test rows of a view to two files; return the description of the private rows."""
     where = replace(rows_ref(view, None), names=tuple(classes))
     return split(zone, where, share, classes, files, cut_by_embedded)

@@ -18,7 +18,7 @@ from connectors.interfaces.errors import ConfigError
 from connectors.tracking.address import redact
 from flows.catalog import find_method
 from flows.engine.audit_findings import audits_of_releases, describe_audits
-from flows.engine.parties import parties_happened
+from flows.engine.parties import actual_parties
 from flows.engine.run import Run, RunResults
 from flows.engine.run_page import result_line, show_result
 from flows.engine.summary import elapsed, outgoing, summary
@@ -38,7 +38,7 @@ from tasks.reporting.report import render
 from tasks.reporting.run_record import ClassShare, RunRecord, Scores, Section, from_json, to_json
 from tasks.reporting.terminal import next_steps
 from tasks.reporting.text_map import map_plot
-from tasks.steps.values import Written
+from tasks.steps.values import TextTable
 from tasks.writing.texts import read_samples
 
 PLOTS = {"fid_accuracy": fid_accuracy_plot, "weights": weights_plot, "map": map_plot, "confusion": confusion_plot}
@@ -152,8 +152,8 @@ def _report(run: Run, results: RunResults) -> RunRecord:
         },
         versions=versions(),
         approval=str(Approval(**approval)) if (approval := run.manifest.values["approval"]) else "",
-        opens_rows=config.opens_rows,
-        parties=parties_happened(parties, map(run.tools.artifacts.info, run.releases)) if parties else None,
+        opens_rows=config.uses_private_rows,
+        parties=actual_parties(parties, map(run.tools.artifacts.info, run.releases)) if parties else None,
         balance=_balance(run, results.written),
         usefulness=usefulness(run, results),
         sections=(
@@ -189,7 +189,7 @@ def _map(run: Run, results: RunResults) -> MapPoints | None:
     if not results.written:
         return None
     config = run.config
-    shown = run.prepared.shown
+    shown = run.prepared.few_shot
     return map_points(run.tools, results.written, (run.prepared.test, shown), config.execution.seed)
 
 
@@ -268,7 +268,7 @@ def _scores(test: dict[str, Any] | None, classes: tuple[str, ...]) -> Scores | N
     )
 
 
-def _balance(run: Run, written: Sequence[Written]) -> tuple[ClassShare, ...]:
+def _balance(run: Run, written: Sequence[TextTable]) -> tuple[ClassShare, ...]:
     """Return each class's share: noisy count, result and test rows; empty without noisy label counts."""
     if not run.shares or not run.shares_are_noisy:
         return ()

@@ -81,7 +81,7 @@ def notify_ended(values: Mapping[str, Any], run_id: str) -> None:
     end_run(RemoteFiles(exchange, ROUNDS), run_id)
 
 
-def parties_planned(federation: Federation | None, votes: VotesRelease | None) -> dict[str, Any] | None:
+def planned_parties(federation: Federation | None, votes: VotesRelease | None) -> dict[str, Any] | None:
     """Return the part of a plan about the parties and their `votes`; None without parties."""
     if federation is None or votes is None:
         return None
@@ -95,7 +95,7 @@ def parties_planned(federation: Federation | None, votes: VotesRelease | None) -
     }
 
 
-def parties_happened(planned: Mapping[str, Any], releases: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def actual_parties(planned: Mapping[str, Any], releases: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the part of a report about the parties and their rounds, from the plan and the info of the releases.
 
     A release that was read back from the ledger has no parties.

@@ -13,12 +13,12 @@ from connectors.models.base.completion_store import CompletionStore, Lengths
 from flows.config.base import AnyConfig
 from flows.config.execution import PACE
 from flows.config.files import read_stored
-from flows.config.method import Asks
+from flows.config.method import PlannedCalls
 from flows.config.paths import dataset_of
 from flows.config.task_files import load_task
 from flows.engine.checks import problems_of, raise_problems
 from flows.engine.datasets import require_unit, with_declared_rows
-from flows.engine.parties import federation_of, parties_planned, planned_lines
+from flows.engine.parties import federation_of, planned_lines, planned_parties
 from flows.engine.prepare import check_numbers, guarantee_of
 from flows.engine.tools import RunTools
 from flows.engine.warnings import warnings_of
@@ -153,7 +153,7 @@ def plan_of(
         "lists": [plm.name for plm in config.plms if plm.is_listed],
         "iterations": config.method.iterations,
         "samples": config.method.samples,
-        "calls": sum(asks.number for asks in config.asks),
+        "calls": sum(calls.count for calls in config.planned_calls),
         "tokens_in": round(sum(read for read, _ in tokens.values())),
         "tokens_out": round(sum(written for _, written in tokens.values())),
         "dollars_about": _dollars(config, tokens),
@@ -172,8 +172,8 @@ def plan_of(
         "group": config.private.group if config.private else None,
         "public_rows": config.private.public_rows if config.private else "",
         "private": not guarantee.non_private,
-        "opens_rows": config.opens_rows,
-        "parties": parties_planned(federation_of(config), guarantee.of(VotesRelease)),
+        "opens_rows": config.uses_private_rows,
+        "parties": planned_parties(federation_of(config), guarantee.of(VotesRelease)),
         "export_approval": config.export.approval,
         "approval": config.execution.approval,
     }
@@ -215,8 +215,9 @@ def _calls(config: AnyConfig, model: str) -> float:
     return sum(share for _, share in _shares(config, model))
 
 
-def _shares(config: AnyConfig, model: str) -> list[tuple[Asks, float]]:
-    return [(asks, asks.number / len(asks.models)) for asks in config.asks if model in asks.models]
+def _shares(config: AnyConfig, model: str) -> list[tuple[PlannedCalls, float]]:
+    planned = [calls for calls in config.planned_calls if model in calls.models]
+    return [(calls, calls.count / len(calls.models)) for calls in planned]
 
 
 def _dollars(config: AnyConfig, tokens: Mapping[str, tuple[float, float]]) -> float:
@@ -225,14 +226,14 @@ def _dollars(config: AnyConfig, tokens: Mapping[str, tuple[float, float]]) -> fl
     return sum((read * price.input + written * price.output) / 1e6 for (read, written), price in priced)
 
 
-def _characters(card: TaskCard, asks: Asks) -> int:
+def _characters(card: TaskCard, calls: PlannedCalls) -> int:
     label = card.label_names[0]
-    shows = asks.shows or asks.shows_per_class * len(card.labels)
+    examples = calls.examples or calls.examples_per_class * len(card.labels)
     text = "x" * EXAMPLE_CHARACTERS
-    bad = (text,) * (shows // 2)
-    good = (text,) * (shows - shows // 2)
-    prompt = contrastive(card, label, "", good, bad, 0) if shows else zero_shot(card, label, "", 0)
-    return len(prompt.text) + (EXAMPLE_CHARACTERS if asks.varies else 0)
+    bad = (text,) * (examples // 2)
+    good = (text,) * (examples - examples // 2)
+    prompt = contrastive(card, label, "", good, bad, 0) if examples else zero_shot(card, label, "", 0)
+    return len(prompt.text) + (EXAMPLE_CHARACTERS if calls.is_variation else 0)
 
 
 MIN_COMPLETIONS = 5

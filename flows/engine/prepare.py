@@ -57,8 +57,8 @@ Ask = Callable[[RunTools, TaskCard, Guarantee[Release], Sequence[str]], Approval
 class Prepared:
     """A run that is ready to start: tools, task, guarantee, references to rows, plan and warnings.
 
-    `asked`: the configuration as written; that of the tools lacks private rows that stay closed. `parts`: what the
-    run's id is a digest of.
+    `requested_config`: the configuration as written; that of the tools lacks private rows that stay closed. `parts`:
+    what the run's id is a digest of.
     """
 
     tools: RunTools
@@ -69,8 +69,8 @@ class Prepared:
     public: Reference | None
     warnings: tuple[str, ...]
     approval: Approval | None
-    asked: AnyConfig
-    shown: Reference | None = None
+    requested_config: AnyConfig
+    few_shot: Reference | None = None
     federation: Federation | None = None
 
     @property
@@ -206,7 +206,7 @@ def check_numbers(config: AnyConfig, card: TaskCard) -> None:
             f"method.samples: {method.samples} texts in {method.iterations} iterations are fewer than one per model "
             f"and class in a round. Raise method.samples to {needed * method.iterations} or lower method.iterations"
         )
-    if config.guarantee is not None and method.casting.releases and method.candidates < MIN_TEXTS * classes:
+    if config.guarantee is not None and method.voting.releases and method.candidates < MIN_TEXTS * classes:
         raise ConfigError(
             f"method: {method.candidates} candidates in the first vote are fewer than {MIN_TEXTS} per class ({classes} "
             f"classes). Raise {' or '.join(f'method.{name}' for name in method.starts)}, or lower method.iterations"

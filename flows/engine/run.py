@@ -23,7 +23,7 @@ from tasks.accounting.composition import epsilon_of
 from tasks.accounting.guarantee import finite
 from tasks.evaluation.steps import MeasureJob, TrainJob, train_and_test
 from tasks.guidance.soft_labels import label_softly
-from tasks.metrics.iteration_record import Facts, facts_of, line
+from tasks.metrics.iteration_record import IterationRecord, line, record_iteration
 from tasks.metrics.usefulness import DiscriminatorTest
 from tasks.prefect.runtime import run_step
 from tasks.private.parties.coordinator import Dropped, federated_vote
@@ -31,7 +31,7 @@ from tasks.private.votes.promise import VoteNoise
 from tasks.private.votes.release import VotesRelease
 from tasks.private.votes.step import VoteSpec, vote
 from tasks.steps.allocation import MIN_SHARE, allocate
-from tasks.steps.values import Payer, Weights, Written
+from tasks.steps.values import ChargedDataset, TextTable, Weights
 from tasks.students.spec import NEXT_WORD, StudentSpec
 from tasks.students.training_set import collect
 from tasks.writing.class_balance import Shares
@@ -47,7 +47,7 @@ class RunResults:
     """
 
     student: dict[str, Any]
-    written: tuple[Written, ...] = ()
+    written: tuple[TextTable, ...] = ()
     synthetic: ArtifactRef | None = None
     folder: str = ""
 
@@ -78,9 +78,9 @@ class Run:
         self.config = prepared.tools.config
         self.tools: RunTools = prepared.tools
         self.iterations = self.config.method.iterations
-        self.facts_so_far: list[Facts] = []
+        self.facts_so_far: list[IterationRecord] = []
         self.releases: list[ArtifactRef] = []
-        self.generated: list[Written] = []
+        self.generated: list[TextTable] = []
         self.dropped: Dropped = {}
 
     @property
@@ -132,7 +132,7 @@ class Run:
         return WriteJob(self.prepared.card, "", plm_index=0, iteration=0, seed=seed, examples_per_prompt=examples)
 
     def write_jobs(
-        self, iteration: int, weights: Weights, examples: ArtifactRef | None, written: Sequence[Written]
+        self, iteration: int, weights: Weights, examples: ArtifactRef | None, written: Sequence[TextTable]
     ) -> list[WriteJob]:
         """Return one job per PLM; together they write the round's texts and those missing from earlier rounds."""
         jobs = []
@@ -155,7 +155,7 @@ class Run:
             offset += count
         return jobs
 
-    def counts(self, iteration: int, weights: Weights, written: Sequence[Written]) -> dict[str, int]:
+    def counts(self, iteration: int, weights: Weights, written: Sequence[TextTable]) -> dict[str, int]:
         """Return the number of texts for each PLM; a PLM that is down gets none until it responds again.
 
         Once the vote is released, the stored counts are reused: texts cannot join a vote afterwards.
@@ -185,7 +185,7 @@ class Run:
         """Return the planned number of texts after an iteration; each round writes 1/T of all."""
         return self.config.method.samples * (iteration + 1) // self.iterations
 
-    def require_texts(self, iteration: int, written: Sequence[Written]) -> None:
+    def require_texts(self, iteration: int, written: Sequence[TextTable]) -> None:
         """Raise ModelsDownError when every PLM is down, TooFewTextsError when the next step has too few usable texts.
 
         Before a charge, a single PLM that is down stops the run as well, unless `execution.on_model_down` is continue.
@@ -217,7 +217,7 @@ class Run:
         """Usable texts that a release needs of each class; two by default."""
         return {}
 
-    def measure_job(self, iteration: int, written: Sequence[Written]) -> MeasureJob:
+    def measure_job(self, iteration: int, written: Sequence[TextTable]) -> MeasureJob:
         """Return the job that measures all texts so far."""
         fid = self.config.evaluation.fid_reference
         seed = self.config.execution.seed
@@ -229,10 +229,10 @@ class Run:
         return "latest"
 
     @property
-    def payer(self) -> Payer:
+    def payer(self) -> ChargedDataset:
         """The private dataset that releases are charged to."""
         name = self.tools.run_name
-        return Payer(name.dataset, name.fingerprint, self.config.privacy.respends)
+        return ChargedDataset(name.dataset, name.fingerprint, self.config.privacy.respends)
 
     @property
     def vote_noise(self) -> VoteNoise:
@@ -245,7 +245,7 @@ class Run:
         """Return the specification of one iteration's vote."""
         return VoteSpec(iteration, self.payer, self.vote_noise, self.vote_scope, self.needed)
 
-    def vote(self, iteration: int, votable: Sequence[Written]) -> ArtifactRef:
+    def vote(self, iteration: int, votable: Sequence[TextTable]) -> ArtifactRef:
         """Return the noisy votes of the private records, of this run or of several parties, on texts."""
         spec = self.vote_spec(iteration)
         federation = self.prepared.federation
@@ -290,13 +290,13 @@ class Run:
         return epsilon_of([entry.event for entry in entries], self.prepared.guarantee.promise.delta) if entries else 0.0
 
     def record(
-        self, iteration: int, written: Sequence[Written], measured: dict[str, Any], weights: Weights | None = None
+        self, iteration: int, written: Sequence[TextTable], measured: dict[str, Any], weights: Weights | None = None
     ) -> None:
         """Record an iteration on the run's page, in the terminal and in MLflow; `weights` are those of the next one."""
         self.generated = list(dict.fromkeys([*self.generated, *written]))
         entries = self.spent()
         privacy = finite(self.loss(entries)), len(entries)
-        facts = facts_of(self.tools, iteration, written, measured, weights or {}, privacy)
+        facts = record_iteration(self.tools, iteration, written, measured, weights or {}, privacy)
         self.facts_so_far.append(facts)
         state = f"iteration {iteration}  {line(facts, self.money['dollars'])}"
         show_iteration(facts, state)
@@ -315,7 +315,7 @@ class Run:
         spent = (cost_budget.spent, cost_budget.estimated) if cost_budget else (0.0, 0.0)
         return dict(zip(("dollars", "dollars_estimated"), spent, strict=True))
 
-    def train(self, written: Sequence[Written]) -> RunResults:
+    def train(self, written: Sequence[TextTable]) -> RunResults:
         """Collect the texts of the result, train and test the student on them; return the results of the run."""
         prepared = self.prepared
         classes = self.prepared.card.label_names
@@ -331,7 +331,7 @@ class Run:
         return RunResults(student, tuple(written), synthetic)
 
 
-def _down_text(iteration: int, down: Sequence[Written], models: int) -> str:
+def _down_text(iteration: int, down: Sequence[TextTable], models: int) -> str:
     """Return which models do not answer, why, and how a run with others left can go on."""
     reasons = "; ".join(f"{table.plm}: {(table.down or '').rstrip('.')}" for table in down)
     if len(down) == models:

@@ -17,7 +17,7 @@ def open_manifest(flow: str, prepared: Prepared, keep_choice: bool = False) -> R
     name = prepared.tools.run_name
     artifacts = prepared.tools.artifacts
     earlier = read_manifest(artifacts, name.run_id)
-    config = prepared.asked.model_dump(mode="json") | _resolved_paths(prepared)
+    config = prepared.requested_config.model_dump(mode="json") | _resolved_paths(prepared)
     if keep_choice and earlier:
         config["privacy"]["on_lost_artifacts"] = earlier["config"]["privacy"]["on_lost_artifacts"]
     values = {
@@ -37,5 +37,5 @@ def open_manifest(flow: str, prepared: Prepared, keep_choice: bool = False) -> R
 
 def _resolved_paths(prepared: Prepared) -> dict[str, str]:
     """Return absolute `data_root` and `task`, to resume the run from any folder."""
-    config = prepared.asked
+    config = prepared.requested_config
     return {"data_root": config.data_root or str(Path.cwd()), "task": task_place(config.task)}

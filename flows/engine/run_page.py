@@ -8,7 +8,7 @@ from typing import Any
 from prefect import get_run_logger
 from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
 
-from tasks.metrics.iteration_record import Facts, table
+from tasks.metrics.iteration_record import IterationRecord, table
 from tasks.prefect import page
 from tasks.reporting import terminal as formats
 from tasks.reporting.run_summary import RunSummary
@@ -31,7 +31,7 @@ def show_mlflow(link: str | None) -> None:
         page.defer(lambda: create_link_artifact(link, "MLflow run", "mlflow-run", about))
 
 
-def show_iteration(facts: Facts, line: str) -> None:
+def show_iteration(facts: IterationRecord, line: str) -> None:
     """Show an iteration as a table, and log its line."""
     rows = table(facts)
     get_run_logger().info(line)

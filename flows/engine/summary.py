@@ -12,12 +12,12 @@ from prefect import runtime
 from connectors.interfaces.errors import ArtifactError
 from connectors.interfaces.models import Usage
 from flows.engine.run import Run
-from tasks.metrics.iteration_record import Facts
+from tasks.metrics.iteration_record import IterationRecord
 from tasks.metrics.registry import FIRST_METRICS, Metric, all_metrics
 from tasks.metrics.usefulness import ACCURACIES
 from tasks.reporting.run_record import Outgoing, RunRecord
 from tasks.reporting.run_summary import RunSummary, shared_values
-from tasks.steps.values import Written
+from tasks.steps.values import TextTable
 
 
 def summary(run: Run, report: RunRecord, mlflow: str) -> RunSummary:
@@ -57,7 +57,7 @@ def metrics_of(report: RunRecord) -> dict[str, float | None]:
 def elapsed(run: Run) -> float:
     """Return the duration of a run in seconds, rounded up to 10 seconds if it opens private rows."""
     seconds = time.monotonic() - run.started
-    return 10.0 * math.ceil(seconds / 10) if run.config.opens_rows else round(seconds, 1)
+    return 10.0 * math.ceil(seconds / 10) if run.config.uses_private_rows else round(seconds, 1)
 
 
 def _of_run(metric: Metric, report: RunRecord) -> float | None:
@@ -75,7 +75,7 @@ def _of_run(metric: Metric, report: RunRecord) -> float | None:
     return sum(measured) / len(measured) if measured else None
 
 
-def summary_line(facts: Facts) -> dict[str, Any]:
+def summary_line(facts: IterationRecord) -> dict[str, Any]:
     """Return an iteration in the summary of its run."""
     names = [metric.name for metric in all_metrics() if metric.summary]
     return {
@@ -104,7 +104,7 @@ def outgoing(run: Run) -> tuple[Outgoing, ...]:
     return tuple(lines)
 
 
-def _prompts(run: Run, written: Sequence[Written]) -> pd.DataFrame:
+def _prompts(run: Run, written: Sequence[TextTable]) -> pd.DataFrame:
     tables = []
     for table in written:
         path = PurePosixPath(table.samples.path).with_name("prompts.parquet")

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from connectors.ledger.ledger import PrivacyLedger
     from connectors.models.base.cost_limit import CostBudget
     from connectors.tracking.mlflow_run import MlflowRun
-    from tasks.private.rows.rows import Zone
+    from tasks.private.rows.rows import PrivateZone
     from tasks.writing.generate import WriteJob
 
 Value = TypeVar("Value")
@@ -174,7 +174,7 @@ class RunTools:
         return self._class_names
 
     @property
-    def zone(self) -> Zone:
+    def zone(self) -> PrivateZone:
         """Access to the private zone: opens private rows and computes their keyed fingerprint."""
         return self._once("zone", partial(open_zone, self.home))
 

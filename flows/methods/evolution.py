@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from flows.engine.run import Run
 from tasks.guidance.evolution import SURVIVORS
-from tasks.steps.values import Written
+from tasks.steps.values import TextTable
 from tasks.writing.generate import WriteJob
 from tasks.writing.variation import Manner
 
@@ -17,7 +17,7 @@ class EvolutionRun(Run):
     """The common part of runs of PrE-Text and Aug-PE."""
 
     def vary_jobs(
-        self, iteration: int, table: Written, copies: int, variers: Sequence[str], manner: Manner
+        self, iteration: int, table: TextTable, copies: int, variers: Sequence[str], manner: Manner
     ) -> list[WriteJob]:
         """Return jobs in which `variers` write `copies` variations of every text of a table, each different from it."""
         job = replace(

@@ -36,8 +36,8 @@ def promise_of(config: RunConfig) -> Promise:
 
 def vote_noise(config: RunConfig, promise: Promise) -> VoteNoise:
     """Return the least noise of a configuration's votes that keeps a promise."""
-    casting = asdict(config.method.casting)
-    privacy = VotePrivacy(**asdict(promise), **casting, calibration=config.privacy.calibration, paper=config.paper)
+    voting = asdict(config.method.voting)
+    privacy = VotePrivacy(**asdict(promise), **voting, calibration=config.privacy.calibration, paper=config.paper)
     return calibrate(privacy)
 
 

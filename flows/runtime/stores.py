@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from connectors.ledger.ledger import PrivacyLedger
     from connectors.models.base.cost_limit import CostBudget
     from connectors.tracking.mlflow_run import MlflowRun
-    from tasks.private.rows.rows import Zone
+    from tasks.private.rows.rows import PrivateZone
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,16 +105,16 @@ def load_secret(reference: str) -> None:
     os.environ[variable] = str(value.get())  # type: ignore[union-attr]
 
 
-def open_zone(home: Path) -> Zone:
+def open_zone(home: Path) -> PrivateZone:
     """Return the private zone's access to rows: reader, hash functions and keys."""
     from connectors.rows.places import places_of
     from connectors.rows.reader import read_rows
     from connectors.security import record_hashes as hashes
     from tasks.private.rows.marks import Marker
-    from tasks.private.rows.rows import Zone
+    from tasks.private.rows.rows import PrivateZone
 
     secret = hashes.open_secret(home)
-    return Zone(
+    return PrivateZone(
         read=read_rows,
         record_hash=partial(hashes.record_hash, secret),
         fingerprint=partial(hashes.dataset_fingerprint, secret),

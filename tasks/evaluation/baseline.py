@@ -19,7 +19,7 @@ from tasks.metrics.usefulness import Accuracy, Baseline
 from tasks.steps.reuse import json_once, step_key
 from tasks.steps.step import as_json, step
 from tasks.steps.tools import Tools
-from tasks.steps.values import Written
+from tasks.steps.values import TextTable
 from tasks.students.soft_labels import soft_labels
 from tasks.students.spec import NEXT_WORD, StudentSpec, settings
 from tasks.students.training_set import SOFT, with_soft_labels
@@ -37,7 +37,7 @@ class BaselineJob:
     """
 
     trained: TrainJob
-    zero_shot: tuple[Written, ...]
+    zero_shot: tuple[TextTable, ...]
     balanced: bool
     density: ArtifactRef | None = None
     unmeasured: str = ""

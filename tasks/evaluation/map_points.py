@@ -9,7 +9,7 @@ import numpy as np
 from connectors.interfaces.embedding import Matrix
 from tasks.metrics.metrics import map_2d, thinned
 from tasks.steps.tools import Tools
-from tasks.steps.values import Reference, Written
+from tasks.steps.values import Reference, TextTable
 from tasks.writing.texts import read_samples, read_vectors, reference_rows
 
 Point = tuple[float, float]
@@ -42,7 +42,7 @@ class MapPoints:
 
 def map_points(
     tools: Tools,
-    written: Sequence[Written],
+    written: Sequence[TextTable],
     real: tuple[Reference | None, Reference | None],
     seed: int,
 ) -> MapPoints:

@@ -18,7 +18,7 @@ from tasks.metrics.registry import LabelledRows, Metric, MetricInput, added_vers
 from tasks.steps.reuse import json_once, make_once, step_key
 from tasks.steps.step import as_json, step
 from tasks.steps.tools import Tools
-from tasks.steps.values import Reference, Written
+from tasks.steps.values import Reference, TextTable
 from tasks.students.next_words import predict_words
 from tasks.students.spec import NEXT_WORD, StudentSpec, TrainingRows, settings
 from tasks.students.testing import test_on
@@ -35,7 +35,7 @@ class MeasureJob:
     """
 
     iteration: int
-    written: tuple[Written, ...]
+    written: tuple[TextTable, ...]
     fid: str
     test: Reference | None
     public: Reference | None
@@ -49,7 +49,7 @@ class TrainJob:
     `unlabelled`: public rows that the student adapts to. `soft`: soft labels of the texts.
     """
 
-    written: tuple[Written, ...]
+    written: tuple[TextTable, ...]
     student: StudentSpec
     labels: tuple[str, ...]
     test: Reference | None

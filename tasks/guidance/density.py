@@ -18,7 +18,7 @@ from tasks.private.density.features import KERNEL, body, features_of
 from tasks.steps.reuse import step_key, table_once
 from tasks.steps.step import step
 from tasks.steps.tools import Tools
-from tasks.steps.values import Weights, Written
+from tasks.steps.values import TextTable, Weights
 from tasks.writing.texts import content, first_of_equal, read_samples, read_vectors
 
 WEIGHT_EXPONENT = 3
@@ -60,7 +60,7 @@ class WeighJob:
 
 @step("select t={iteration}", versions={"select": 1, "select_matching": 2})
 def select_examples(
-    tools: Tools, iteration: int, number: int, dense: bool, release: ArtifactRef, written: Sequence[Written]
+    tools: Tools, iteration: int, number: int, dense: bool, release: ArtifactRef, written: Sequence[TextTable]
 ) -> tuple[ArtifactRef, str]:
     """Write `number` (S) good and bad examples of each class: by votes (Eq. 7), or by the released density."""
     path = f"runs/{tools.run_id}/iteration={iteration}/selection.parquet"
@@ -82,7 +82,7 @@ def read_weights(tools: Tools, ref: ArtifactRef) -> Weights:
 
 @step("weigh t={job.iteration}", versions={"weigh": 1, "weigh_matching": 2}, value=read_weights)
 def weigh_models(
-    tools: Tools, job: WeighJob, release: ArtifactRef, written: Sequence[Written]
+    tools: Tools, job: WeighJob, release: ArtifactRef, written: Sequence[TextTable]
 ) -> tuple[ArtifactRef, str]:
     """Write the weight of each model (Eq. 8): by votes, or by a density match."""
     path = f"runs/{tools.run_id}/iteration={job.iteration}/weights.parquet"
@@ -137,7 +137,7 @@ def nearest_means(tools: Tools, density: ArtifactRef, vectors: Matrix) -> NDArra
     return np.asarray(np.array(released.labels)[(points @ means.T).argmax(axis=1)])
 
 
-def _inputs(release: ArtifactRef, written: Sequence[Written]) -> dict[str, str]:
+def _inputs(release: ArtifactRef, written: Sequence[TextTable]) -> dict[str, str]:
     return {"release": release.sha256, "texts": content([ref for entry in written for ref in entry.tables])}
 
 
@@ -174,7 +174,7 @@ def weigh_by_density(texts: Texts, plms: Sequence[str], transform: Transform) ->
     return table.assign(weight=powers / powers.sum())
 
 
-def open_texts(tools: Tools, release: ArtifactRef, written: Sequence[Written]) -> Texts:
+def open_texts(tools: Tools, release: ArtifactRef, written: Sequence[TextTable]) -> Texts:
     """Return texts with the features and expected means of a release."""
     samples = read_samples(tools, written)
     first = first_of_equal(samples)

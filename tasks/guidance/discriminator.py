@@ -22,7 +22,7 @@ from tasks.private.training.recipe import ClassifySpec
 from tasks.steps.reuse import json_once, make_once, step_key, table_once
 from tasks.steps.step import step
 from tasks.steps.tools import Tools
-from tasks.steps.values import Reference, Written
+from tasks.steps.values import Reference, TextTable
 from tasks.students.spec import PublicTexts, TrainingRows, settings
 from tasks.students.train import CARD, load_student, train_student
 from tasks.students.training_set import embedder_of, public_texts
@@ -55,7 +55,7 @@ class SelectSpec:
 
 @step("train discriminator", versions={"distill": 1})
 def train_discriminator(
-    tools: Tools, spec: TeacherSpec, written: Sequence[Written], answers: ArtifactRef
+    tools: Tools, spec: TeacherSpec, written: Sequence[TextTable], answers: ArtifactRef
 ) -> tuple[ArtifactRef, str]:
     """Train the student discriminator on noisy labels of queries (Eq. 2)."""
     folder = f"runs/{tools.run_id}/discriminator"
@@ -77,7 +77,7 @@ def measure_discriminator(
     tools: Tools,
     spec: TeacherSpec | ClassifySpec,
     test: Reference,
-    written: Sequence[Written],
+    written: Sequence[TextTable],
     discriminator: ArtifactRef,
 ) -> tuple[ArtifactRef, str]:
     """Write the accuracy of the discriminator to discriminator_accuracy.json; empty if there are too few texts.
@@ -100,7 +100,7 @@ def measure_discriminator(
 
 
 def test_rows(
-    tools: Tools, spec: TeacherSpec | ClassifySpec, test: Reference, written: Sequence[Written]
+    tools: Tools, spec: TeacherSpec | ClassifySpec, test: Reference, written: Sequence[TextTable]
 ) -> PublicTexts | None:
     """Return test rows, then as many generated texts that are no query and in no training set; None if too few.
 
@@ -123,8 +123,8 @@ def test_rows(
 
 @step("select texts", versions={"select_texts": 1}, artifact=lambda selected: selected[0].samples)
 def select_texts(
-    tools: Tools, spec: SelectSpec, written: Sequence[Written], discriminator: ArtifactRef | None
-) -> tuple[list[Written], str]:
+    tools: Tools, spec: SelectSpec, written: Sequence[TextTable], discriminator: ArtifactRef | None
+) -> tuple[list[TextTable], str]:
     """Select texts that the student classifies as private, per class of `spec`.
 
     Writes selection.parquet (sample_id, score, kept) and a table of the selected texts for every table of `written`.
@@ -170,7 +170,7 @@ def _distill(spec: TeacherSpec, rows: TrainingRows, folder: Path) -> None:
 
 
 def _scores(
-    tools: Tools, written: Sequence[Written], samples: pd.DataFrame, discriminator: ArtifactRef | None
+    tools: Tools, written: Sequence[TextTable], samples: pd.DataFrame, discriminator: ArtifactRef | None
 ) -> np.ndarray[Any, Any]:
     """Return the probability of private per text; 0.5 without a discriminator."""
     if discriminator is None:
@@ -188,7 +188,7 @@ def _probabilities(tools: Tools, discriminator: ArtifactRef, texts: PublicTexts)
     return probabilities
 
 
-def _selected_table(tools: Tools, entry: Written, ids: set[int], key: StepKey) -> Written:
+def _selected_table(tools: Tools, entry: TextTable, ids: set[int], key: StepKey) -> TextTable:
     """Write the selected texts of one table; their language model is unchanged."""
     parts = [f"runs/{tools.run_id}/iteration={entry.iteration}", SELECTED, *([entry.part] if entry.part else [])]
     path = f"{'/'.join(parts)}/plm={entry.plm}/samples.parquet"

@@ -14,7 +14,7 @@ from tasks.guidance.survivors import Survival, survivors
 from tasks.steps.reuse import make_once, step_key, table_once
 from tasks.steps.step import step
 from tasks.steps.tools import Tools
-from tasks.steps.values import Written
+from tasks.steps.values import TextTable
 from tasks.writing.generate import ROW_TYPES
 from tasks.writing.texts import content, read_samples, read_vectors
 
@@ -23,7 +23,7 @@ SURVIVORS = "survivors"
 
 
 @step("look ahead {texts.plm} {texts.part}", versions={"average": 1}, artifact=attrgetter("vectors"))
-def look_ahead(tools: Tools, texts: Written, ahead: Sequence[Written]) -> tuple[Written, str]:
+def look_ahead(tools: Tools, texts: TextTable, ahead: Sequence[TextTable]) -> tuple[TextTable, str]:
     """Replace each text's vector by the mean vector of its variations `ahead`.
 
     A text without variations keeps its vector. The result is only for voting, not for measurements.
@@ -42,14 +42,14 @@ def look_ahead(tools: Tools, texts: Written, ahead: Sequence[Written]) -> tuple[
     )
     # Hash texts, not vectors: texts are equal on every machine, and a run without its cache must find the same vote.
     return replace(
-        texts, vectors=ref, stands_on=digest([False, *(variations.samples.sha256 for variations in ahead)])
+        texts, vectors=ref, vector_inputs=digest([False, *(variations.samples.sha256 for variations in ahead)])
     ), why
 
 
 @step("survive t={iteration}", versions={"survive": 1}, artifact=attrgetter("samples"))
 def survive(
-    tools: Tools, iteration: int, survival: Survival, release: ArtifactRef, population: Sequence[Written]
-) -> tuple[Written, str]:
+    tools: Tools, iteration: int, survival: Survival, release: ArtifactRef, population: Sequence[TextTable]
+) -> tuple[TextTable, str]:
     """Write the surviving texts with their own vectors (not the lookahead means)."""
     folder = f"runs/{tools.run_id}/iteration={iteration}"
     inputs = {"release": release.sha256, "texts": content([ref for entry in population for ref in entry.tables])}
@@ -71,11 +71,11 @@ def survive(
 
     ref, why = make_once(tools.artifacts, f"{folder}/survivors.parquet", key, make, stale)
     vectors = tools.artifacts.find(f"{folder}/survivors.vectors.parquet", key)
-    return Written(SURVIVORS, iteration, ref, vectors), why
+    return TextTable(SURVIVORS, iteration, ref, vectors), why
 
 
 @step("unite survivors")
-def unite(tools: Tools, entries: Sequence[Written]) -> tuple[ArtifactRef, str]:
+def unite(tools: Tools, entries: Sequence[TextTable]) -> tuple[ArtifactRef, str]:
     """Write the distinct survivors of several iterations for PrE-Text to expand."""
     path = f"runs/{tools.run_id}/seeds.parquet"
     key = step_key("survive", {"union": True}, {"survivors": content([entry.samples for entry in entries])})
@@ -88,7 +88,7 @@ def unite(tools: Tools, entries: Sequence[Written]) -> tuple[ArtifactRef, str]:
     return table_once(tools.artifacts, path, key, seeds)
 
 
-def _means(tools: Tools, texts: Written, ahead: Sequence[Written]) -> Matrix:
+def _means(tools: Tools, texts: TextTable, ahead: Sequence[TextTable]) -> Matrix:
     assert texts.vectors is not None
     own = tools.artifacts.read_matrix(texts.vectors).astype(np.float64)
     ids = pd.Index(tools.artifacts.read_table(texts.samples)["sample_id"])

@@ -18,7 +18,7 @@ from tasks.guidance.fusegen_scores import AMBIGUOUS, Labelled, candidates, influ
 from tasks.steps.reuse import step_key, table_once
 from tasks.steps.step import step
 from tasks.steps.tools import Tools
-from tasks.steps.values import Written
+from tasks.steps.values import TextTable
 from tasks.students.loop import split
 from tasks.students.spec import StudentSpec, TrainingRows, settings
 from tasks.students.train import load_student, train_student, units_of_work
@@ -39,7 +39,7 @@ FORMER = {"ambiguous": AMBIGUOUS, "by_class": False, "with_own": True, "pool": P
 
 @step("judge by {plm} t={iteration}", versions={"judge": 1})
 def judge(
-    tools: Tools, plm: str, iteration: int, labels: tuple[str, ...], student: StudentSpec, written: Sequence[Written]
+    tools: Tools, plm: str, iteration: int, labels: tuple[str, ...], student: StudentSpec, written: Sequence[TextTable]
 ) -> tuple[ArtifactRef, str]:
     """Train a student on nine tenths of the texts of model `plm` and score all texts.
 
@@ -67,7 +67,7 @@ def fuse(
     labels: tuple[str, ...],
     number: int,
     judgements: Sequence[ArtifactRef],
-    written: Sequence[Written],
+    written: Sequence[TextTable],
 ) -> tuple[ArtifactRef, str]:
     """Write the most influential `number` (S) of all candidates, for every class, to selection.parquet."""
     path = f"runs/{tools.run_id}/iteration={iteration}/selection.parquet"

@@ -17,7 +17,7 @@ from tasks.steps.allocation import per_class
 from tasks.steps.reuse import make_once, step_key, table_once
 from tasks.steps.step import step
 from tasks.steps.tools import Tools
-from tasks.steps.values import Written
+from tasks.steps.values import TextTable
 from tasks.writing.generate import ROW_TYPES
 from tasks.writing.keyphrase_prompts import read_sequences
 from tasks.writing.prompts import seed_of
@@ -91,7 +91,9 @@ WRITER = "phrases"
 
 
 @step("phrases as texts", versions={"phrases": 1}, artifact=attrgetter("samples"))
-def phrases_as_texts(tools: Tools, sequences: ArtifactRef, labels: tuple[str, ...], count: int) -> tuple[Written, str]:
+def phrases_as_texts(
+    tools: Tools, sequences: ArtifactRef, labels: tuple[str, ...], count: int
+) -> tuple[TextTable, str]:
     """Write `count` sequences, balanced, as texts of iteration 0, without duplicates in a class."""
     path = f"runs/{tools.run_id}/iteration=0/plm={WRITER}/samples.parquet"
     key = step_key("phrases", {"labels": list(labels), "count": count}, {"sequences": sequences.sha256})
@@ -105,7 +107,7 @@ def phrases_as_texts(tools: Tools, sequences: ArtifactRef, labels: tuple[str, ..
         return tools.artifacts.write_table(path, table, key, info)
 
     ref, why = make_once(tools.artifacts, path, key, make)
-    return Written(WRITER, 0, ref), why
+    return TextTable(WRITER, 0, ref), why
 
 
 def _table_phrase(tools: Tools, sequences: ArtifactRef, counts: dict[str, int]) -> pd.DataFrame:

@@ -10,7 +10,7 @@ from tasks.guidance.density import UNMOVED, move_to_release, open_texts
 from tasks.steps.reuse import step_key, table_once
 from tasks.steps.step import step
 from tasks.steps.tools import Tools
-from tasks.steps.values import Written
+from tasks.steps.values import TextTable
 from tasks.students.soft_labels import DIGITS, STRENGTH, harden, soft_labels
 from tasks.students.training_set import SOFT
 from tasks.writing.texts import content, read_samples, read_vectors
@@ -18,7 +18,7 @@ from tasks.writing.texts import content, read_samples, read_vectors
 
 @step("label softly", versions={"soft_labels": 1})
 def label_softly(
-    tools: Tools, classes: tuple[str, ...], density: ArtifactRef | None, hard: bool, written: Sequence[Written]
+    tools: Tools, classes: tuple[str, ...], density: ArtifactRef | None, hard: bool, written: Sequence[TextTable]
 ) -> tuple[ArtifactRef, str]:
     """Write soft_labels.parquet: sample_id, label and `label_soft` of every text.
 

@@ -10,7 +10,7 @@ from typing import Final
 import pandas as pd
 
 from connectors.interfaces.traffic import Traffic
-from tasks.metrics.iteration_record import Facts
+from tasks.metrics.iteration_record import IterationRecord
 from tasks.writing.endings import count_cut
 from tasks.writing.first_answers import Tally
 
@@ -80,7 +80,7 @@ class AnswerCounts:
         return [finding for finding in findings if finding.count]
 
 
-def count_answers(facts: Sequence[Facts], texts: pd.DataFrame) -> dict[str, AnswerCounts]:
+def count_answers(facts: Sequence[IterationRecord], texts: pd.DataFrame) -> dict[str, AnswerCounts]:
     """Return the counts of each language model over all iterations; `texts`: those of the result."""
     sizes = {str(plm): int(size) for plm, size in texts["plm"].value_counts(sort=False).items()}
     cut = count_cut(texts)
@@ -88,7 +88,7 @@ def count_answers(facts: Sequence[Facts], texts: pd.DataFrame) -> dict[str, Answ
     return {plm: _count(plm, facts, sizes.get(plm, 0), cut.get(plm, 0)) for plm in plms}
 
 
-def _count(plm: str, facts: Sequence[Facts], texts: int, cut: int) -> AnswerCounts:
+def _count(plm: str, facts: Sequence[IterationRecord], texts: int, cut: int) -> AnswerCounts:
     tally = Tally(cut=cut, several=sum(iteration.several.get(plm, 0) for iteration in facts))
     for iteration in facts:
         tally.left_out.update(iteration.failures.get(plm, {}))

@@ -12,7 +12,7 @@ from connectors.interfaces.models import Usage
 from connectors.interfaces.traffic import Traffic
 from tasks.metrics.registry import FIRST_METRICS, all_metrics
 from tasks.steps.tools import Tools
-from tasks.steps.values import Weights, Written
+from tasks.steps.values import TextTable, Weights
 from tasks.writing.endings import count_cut
 
 Sum = TypeVar("Sum", int, Usage, Counter[str], Traffic)
@@ -21,7 +21,7 @@ EARLIER_PROBE = "accuracy"
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class IterationRecord:
     """One iteration.
 
     `epsilon` is None where no number describes the loss (no noise); counts are by PLM. `weights` are for the next
@@ -99,14 +99,14 @@ class Facts:
         return numbers | {name: value for name, value in rare.items() if value}
 
 
-def facts_of(
+def record_iteration(
     tools: Tools,
     iteration: int,
-    written: Sequence[Written],
+    written: Sequence[TextTable],
     measured: Mapping[str, Any],
     weights: Weights,
     privacy: tuple[float | None, int],
-) -> Facts:
+) -> IterationRecord:
     """Return the facts of an iteration; `weights`: of the next one, `privacy`: epsilon and releases so far."""
     new = [texts for texts in written if texts.iteration == iteration]
     about = [(texts.plm, tools.artifacts.info(texts.samples)) for texts in new]
@@ -117,7 +117,7 @@ def facts_of(
         for plm, info in about
         for host, counts in info.get("traffic", {}).items()
     ]
-    return Facts(
+    return IterationRecord(
         iteration=iteration,
         new=_added([(texts.plm, texts.samples.rows) for texts in new if not texts.looks_ahead], 0),
         total=measured["rows"],
@@ -154,7 +154,7 @@ def _added(parts: Sequence[tuple[str, Sum]], nothing: Sum) -> dict[str, Sum]:
     return sums
 
 
-def table(facts: Facts) -> list[dict[str, Any]]:
+def table(facts: IterationRecord) -> list[dict[str, Any]]:
     """Return one row per PLM, for a table."""
     return [
         {
@@ -171,7 +171,7 @@ def table(facts: Facts) -> list[dict[str, Any]]:
     ]
 
 
-def line(facts: Facts, dollars: float) -> str:
+def line(facts: IterationRecord, dollars: float) -> str:
     """Describe the iteration in one line: texts, FID, probe, epsilon, dollars."""
     parts = [f"{facts.total} texts"]
     parts += [f"FID {facts.fid:.3f}"] if facts.fid is not None else []

@@ -188,8 +188,8 @@ METRICS = (
     ),
 )
 FIRST_METRICS = frozenset({"fid", "fid_equal", "mmd", "text_precision", "text_recall", "probe_accuracy"})
-"""Metrics with a field of their own in `Facts`. The version of the step "measure" identifies them; its keys name the
-others.
+"""Metrics with a field of their own in `IterationRecord`. The version of the step "measure" identifies them; its keys
+name the others.
 """
 
 

@@ -26,7 +26,7 @@ from connectors.interfaces.errors import in_step
 from connectors.interfaces.redaction import guard_logs, redact_error
 from tasks.steps.step import StepOptions, StepPredicate
 from tasks.steps.tools import Tools
-from tasks.steps.values import Written
+from tasks.steps.values import TextTable
 
 Parameters = ParamSpec("Parameters")
 Value = TypeVar("Value")
@@ -57,7 +57,7 @@ def _parts(value: Any) -> Iterator[Any]:
     if isinstance(value, (tuple, list, Mapping)):
         for item in chain(value, value.values() if isinstance(value, Mapping) else ()):
             yield from _parts(item)
-    elif is_dataclass(value) and not isinstance(value, (Written, ArtifactRef)):
+    elif is_dataclass(value) and not isinstance(value, (TextTable, ArtifactRef)):
         for field in fields(value):
             yield from _parts(getattr(value, field.name))
 

@@ -10,12 +10,12 @@ from prefect.states import Completed
 
 from tasks.prefect.runtime import MODEL_DOWN, outcome, results, submit_step, task_step, value_of
 from tasks.steps.tools import Tools
-from tasks.steps.values import Written
+from tasks.steps.values import TextTable
 from tasks.writing.generate import WriteJob
 from tasks.writing.texts import embed_samples, write_samples
 
 
-def embedded(tools: Tools, by: Task[..., Any], jobs: Sequence[WriteJob]) -> list[Written]:
+def embedded(tools: Tools, by: Task[..., Any], jobs: Sequence[WriteJob]) -> list[TextTable]:
     """Run a step (generate, vary) for all jobs concurrently; return embedded texts."""
     new = [submit_step(by, tools, job) for job in jobs]
     # The embedding step gets a value, not a future: for a future Prefect would request the state from its server, and
@@ -36,7 +36,7 @@ def write(tools: Tools, job: WriteJob) -> State[Any]:
     """Generate texts with one PLM; return them."""
     ref, why = write_samples(tools, job)
     down = tools.artifacts.info(ref)["down"]
-    written = Written(job.plm, job.iteration, ref, down=down, part=job.part)
+    written = TextTable(job.plm, job.iteration, ref, down=down, part=job.part)
     if not down:
         return outcome(written, ref, why)
     get_run_logger().warning("%s is down: %s", job.plm, down)

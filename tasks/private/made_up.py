@@ -24,9 +24,9 @@ from connectors.interfaces.artifacts import StepKey
 from connectors.interfaces.ledger import ReleaseRequest, StoredRelease
 from connectors.interfaces.progress import Advance
 from connectors.interfaces.rows import PrivateRef, RowsRef
-from tasks.private.rows.rows import Zone
+from tasks.private.rows.rows import PrivateZone
 from tasks.private.votes.ballot import Ballot
-from tasks.steps.values import Payer
+from tasks.steps.values import ChargedDataset
 
 Vectors = NDArray[np.float32]
 
@@ -91,9 +91,9 @@ class MadeUpTools:
     `zone.folder` receives the details of an error; nothing else is written.
     """
 
-    payer: Payer
+    payer: ChargedDataset
     private: PrivateRef
-    zone: Zone
+    zone: PrivateZone
     embedder: MadeUpEmbedder
     ledger: MemoryLedger = field(default_factory=MemoryLedger)
     artifacts: MemoryStore = field(default_factory=MemoryStore)
@@ -130,9 +130,9 @@ def tools_of(
     # Only an error creates this folder.
     folder = Path(tempfile.gettempdir()) / f"wasp-audit-{secrets.token_hex(8)}"
     # The records never change, so their fingerprint is a constant.
-    zone = Zone(lambda _: frame, _hash, lambda _: NAME, folder)
+    zone = PrivateZone(lambda _: frame, _hash, lambda _: NAME, folder)
     embedder = MadeUpEmbedder(dict(zip(texts, vectors, strict=True)), vectors.shape[1])
-    return MadeUpTools(Payer(NAME, NAME), PrivateRef(NAME, where), zone, embedder)
+    return MadeUpTools(ChargedDataset(NAME, NAME), PrivateRef(NAME, where), zone, embedder)
 
 
 def _hash(label: str, text: str) -> str:

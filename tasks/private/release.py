@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Touched:
+class UnnoisedUse:
     """One computation on private rows without noise: name, location, reason."""
 
     what: str
@@ -40,7 +40,7 @@ class Released:
     kind: str
     text: str = ""
     affected: str = ""
-    unnoised: tuple[Touched, ...] = ()
+    unnoised: tuple[UnnoisedUse, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

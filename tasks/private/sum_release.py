@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tasks.accounting.guarantee import epsilon_text, finite
 from tasks.accounting.integer_noise import SumNoise
-from tasks.private.release import AuditCase, Release, Released, Touched
+from tasks.private.release import AuditCase, Release, Released, UnnoisedUse
 
 if TYPE_CHECKING:
     from connectors.interfaces.ledger import Charge
@@ -86,7 +86,7 @@ class SumRelease(Release):
     def outcome(self) -> Released:
         """Return the release as a sentence, and its values without noise."""
         noise = self.noise
-        exposed = Touched(f"{self.text}, without noise", f"{self.name}/release.parquet", UNNOISED)
+        exposed = UnnoisedUse(f"{self.text}, without noise", f"{self.name}/release.parquet", UNNOISED)
         text = f"{self.text} (epsilon {noise.epsilon_exact:.4g})"
         return Released(self.name, self.group, text, self.affected, (exposed,) if noise.kind == "none" else ())
 

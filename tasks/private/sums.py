@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from connectors.interfaces.artifacts import ArtifactRef, StepKey
     from tasks.steps.tools import Tools
-    from tasks.steps.values import Payer
+    from tasks.steps.values import ChargedDataset
 
     Ints = NDArray[np.int64]
 
@@ -92,7 +92,7 @@ class NoisySums:
         return cls(flat.reshape(int(rows), -1), int(steps), scale_int)
 
 
-class Sides(NamedTuple):
+class AttackInputs(NamedTuple):
     """The attack on a release: made-up records without and with a canary, which moves the sums furthest; their sums."""
 
     without: Any
@@ -108,13 +108,13 @@ OTHERS: Final = 4
 class SumJob(Generic[AnyPrivacy]):
     """One release of sums: who pays, its noise and its key. The name of the part is its slot in the run."""
 
-    payer: Payer
+    payer: ChargedDataset
     noise: SumNoise[AnyPrivacy]
     key: StepKey
 
 
 def sum_job(
-    tools: Tools, payer: Payer, noise: SumNoise[AnyPrivacy], more: Mapping[str, object], inputs: dict[str, str]
+    tools: Tools, payer: ChargedDataset, noise: SumNoise[AnyPrivacy], more: Mapping[str, object], inputs: dict[str, str]
 ) -> SumJob[AnyPrivacy]:
     """Return the release with its key, from noise, rows, and the parameters `more`."""
     parameters: dict[str, object] = {

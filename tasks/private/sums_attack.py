@@ -12,13 +12,13 @@ from typing import Any, Final
 from tasks.accounting.integer_noise import AnyPrivacy, SumNoise
 from tasks.attacks.attack import Ints, SumsAttack
 from tasks.private.made_up import KEY, no_records
-from tasks.private.sums import NoisySums, Sides, SumJob, release_sums
+from tasks.private.sums import AttackInputs, NoisySums, SumJob, release_sums
 
 FEW: Final = 1
 """Terms, frequencies or queries that are attacked. With 12 queries under Laplace noise, 1000 trials did not notice
 noise a third as large as claimed."""
 
-Canary = Callable[[SumNoise[Any]], Sides]
+Canary = Callable[[SumNoise[Any]], AttackInputs]
 """Returns made-up records without and with a canary, for the noise of a release."""
 
 

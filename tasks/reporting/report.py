@@ -11,7 +11,7 @@ from markupsafe import Markup
 from connectors.interfaces.counts import counted
 from connectors.interfaces.ledger import Charge
 from connectors.interfaces.models import Usage
-from tasks.metrics.iteration_record import Facts
+from tasks.metrics.iteration_record import IterationRecord
 from tasks.metrics.registry import Metric, all_metrics, find_metric
 from tasks.metrics.usefulness import FLOORS
 from tasks.reporting import plots
@@ -107,7 +107,7 @@ def _scores_by_class(report: RunRecord) -> ByClass:
     return _by_class(rows, badness)
 
 
-def _cells(facts: Facts, metrics: Sequence[Metric]) -> tuple[str, ...]:
+def _cells(facts: IterationRecord, metrics: Sequence[Metric]) -> tuple[str, ...]:
     return (
         str(facts.iteration),
         words.count(facts.total),
@@ -118,7 +118,7 @@ def _cells(facts: Facts, metrics: Sequence[Metric]) -> tuple[str, ...]:
     )
 
 
-def _measured(facts: Facts, metric: Metric) -> str:
+def _measured(facts: IterationRecord, metric: Metric) -> str:
     value = facts.value(metric.name)
     return words.percent(value) if metric.percent else words.number(value)
 

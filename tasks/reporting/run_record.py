@@ -13,10 +13,10 @@ from connectors.interfaces.models import Usage
 from connectors.interfaces.traffic import Traffic
 from tasks.evaluation.map_points import MapPoints
 from tasks.metrics.answer_counts import AnswerCounts
-from tasks.metrics.iteration_record import EARLIER_PROBE, Facts
+from tasks.metrics.iteration_record import EARLIER_PROBE, IterationRecord
 from tasks.metrics.metrics import weighted_scores
 from tasks.metrics.usefulness import DiscriminatorTest, Usefulness
-from tasks.private.release import Released, Touched
+from tasks.private.release import Released, UnnoisedUse
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -128,11 +128,11 @@ class RunRecord:
     releases_charged: int | None = None
     n_synthetic: int
     charges: tuple[Charge, ...] = ()
-    iterations: tuple[Facts, ...] = ()
+    iterations: tuple[IterationRecord, ...] = ()
     degraded: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     scores: Scores | None = None
-    touched: tuple[Touched, ...] = ()
+    touched: tuple[UnnoisedUse, ...] = ()
     outgoing: tuple[Outgoing, ...] = ()
     map: MapPoints | None = None
     places: Mapping[str, str] = field(default_factory=dict)
@@ -178,12 +178,12 @@ class RunRecord:
         return math.isinf(self.epsilon) or self.epsilon_spent is None or math.isinf(self.epsilon_spent)
 
     @property
-    def unnoised(self) -> tuple[Touched, ...]:
+    def unnoised(self) -> tuple[UnnoisedUse, ...]:
         """All computations on private rows without noise, including the votes of a run without noise."""
         uses = list(self.touched)
         listed = " ".join(use.what.lower() for use in uses)
         if self.not_private and "vote" not in listed and "student" not in listed and "votes" in self.kinds:
-            uses.append(Touched("votes of the private rows", "every iteration of this run", "epsilon is infinite"))
+            uses.append(UnnoisedUse("votes of the private rows", "every iteration of this run", "epsilon is infinite"))
         return tuple(uses)
 
     @property

@@ -7,14 +7,14 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces.errors import ConfigError
-from tasks.metrics.iteration_record import Facts
+from tasks.metrics.iteration_record import IterationRecord
 from tasks.metrics.metrics import weighted_scores
 from tasks.metrics.registry import FIRST_METRICS, GROUP, all_metrics
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-RESERVED = {entry.name for entry in fields(Facts)} | {"rows", "samples", "metrics"}
+RESERVED = {entry.name for entry in fields(IterationRecord)} | {"rows", "samples", "metrics"}
 """Keys of an iteration in measures.json, summary.json and MLflow that are no metrics."""
 
 

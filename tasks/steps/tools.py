@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from connectors.artifacts.remote_files import RemoteFiles
     from connectors.artifacts.store import Artifacts
     from connectors.ledger.ledger import PrivacyLedger
-    from tasks.private.rows.rows import Zone
+    from tasks.private.rows.rows import PrivateZone
     from tasks.writing.generate import WriteJob
 
 
@@ -41,7 +41,7 @@ class RowTools(Protocol):
         """The private dataset, closed."""
 
     @property
-    def zone(self) -> Zone:
+    def zone(self) -> PrivateZone:
         """Context that tasks/private needs to open the dataset."""
 
 

@@ -25,7 +25,7 @@ Weights = dict[str, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Payer:
+class ChargedDataset:
     """The private dataset that a release is charged to.
 
     `dataset`: its name in the ledger; `fingerprint`: the keyed name of its content. `respend` allows a second paid
@@ -42,11 +42,11 @@ class Payer:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class TextTable:
     """The texts of one PLM in one iteration, with their embeddings once these exist.
 
     `down`: why the PLM wrote nothing; empty if it wrote. `part`: the folder of these texts within the iteration, empty
-    for new ones. `stands_on`: digest of the further inputs of the vectors, empty if there are none.
+    for new ones. `vector_inputs`: digest of the further inputs of the vectors, empty if there are none.
     """
 
     plm: str
@@ -55,7 +55,7 @@ class Written:
     vectors: ArtifactRef | None = None
     down: str = ""
     part: str = ""
-    stands_on: str = ""
+    vector_inputs: str = ""
 
     @property
     def tables(self) -> list[ArtifactRef]:

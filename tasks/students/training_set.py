@@ -10,7 +10,7 @@ from connectors.interfaces.artifacts import ArtifactRef
 from tasks.steps.reuse import step_key, table_once
 from tasks.steps.step import step
 from tasks.steps.tools import Tools
-from tasks.steps.values import Written
+from tasks.steps.values import TextTable
 from tasks.students.soft_labels import harden
 from tasks.students.spec import PublicTexts, StudentSpec
 from tasks.writing.texts import content, read_samples, read_vectors
@@ -20,7 +20,7 @@ SOFT = "label_soft"
 
 
 @step("collect", versions={"collect": 1})
-def collect(tools: Tools, written: Sequence[Written], soft: ArtifactRef | None = None) -> tuple[ArtifactRef, str]:
+def collect(tools: Tools, written: Sequence[TextTable], soft: ArtifactRef | None = None) -> tuple[ArtifactRef, str]:
     """Write all texts of a run to one table, synthetic.parquet, with their soft labels if there are any."""
     path = f"runs/{tools.run_id}/synthetic.parquet"
     inputs = {"samples": content([entry.samples for entry in written])} | ({"soft": soft.sha256} if soft else {})
@@ -45,7 +45,7 @@ def learned_labels(samples: pd.DataFrame, classes: Sequence[str]) -> tuple[list[
 
 
 def public_texts(
-    tools: Tools, written: Sequence[Written], indices: Sequence[int] | NDArray[np.int64], student: StudentSpec
+    tools: Tools, written: Sequence[TextTable], indices: Sequence[int] | NDArray[np.int64], student: StudentSpec
 ) -> PublicTexts:
     """Return the texts at these indices by sample id, with their vectors if the student learns from vectors."""
     texts = read_samples(tools, written)["text"].to_numpy()[list(indices)].tolist()

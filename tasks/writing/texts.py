@@ -19,7 +19,7 @@ from connectors.interfaces.traffic import Traffic, state_of, traffic_of
 from tasks.steps.reuse import declare_versions, make_once, step_key
 from tasks.steps.step import step
 from tasks.steps.tools import Tools
-from tasks.steps.values import Reference, Written
+from tasks.steps.values import Reference, TextTable
 from tasks.writing.class_balance import texts_per_class
 from tasks.writing.cleaning import normalised
 from tasks.writing.embed import embed_blocks
@@ -113,7 +113,7 @@ def _require_delegated(written: ArtifactRef | None, plm: str) -> ArtifactRef:
 
 
 @step("embed {written.plm} t={written.iteration}", versions={"embed": 1}, artifact=attrgetter("vectors"))
-def embed_samples(tools: Tools, written: Written) -> tuple[Written, str]:
+def embed_samples(tools: Tools, written: TextTable) -> tuple[TextTable, str]:
     """Embed the texts of one PLM and one iteration (phi in the paper), shared by content."""
     samples = written.samples
     key = step_key("embed", {"embedder": tools.embedder.identity}, {"samples": samples.sha256})
@@ -155,7 +155,7 @@ def reference_rows(tools: Tools, reference: Reference) -> tuple[pd.DataFrame, Ma
     return frame, tools.artifacts.read_matrix(ref)
 
 
-def read_samples(tools: Tools, written: Sequence[Written]) -> pd.DataFrame:
+def read_samples(tools: Tools, written: Sequence[TextTable]) -> pd.DataFrame:
     """Return the texts of several tables as one table, ordered by sample id."""
     frames = [tools.artifacts.read_table(entry.samples)[list(ROW_TYPES)] for entry in written]
     return pd.concat(frames).sort_values("sample_id", ignore_index=True)
@@ -166,7 +166,7 @@ def first_of_equal(samples: pd.DataFrame) -> NDArray[np.bool_]:
     return ~(samples["label"] + "\x00" + samples["text"].map(normalised)).duplicated().to_numpy()
 
 
-def read_vectors(tools: Tools, written: Sequence[Written]) -> Matrix:
+def read_vectors(tools: Tools, written: Sequence[TextTable]) -> Matrix:
     """Return the embeddings (texts, dimension) in the order of `read_samples`."""
     ids = [tools.artifacts.read_table(entry.samples)["sample_id"].to_numpy() for entry in written]
     parts = [tools.artifacts.read_matrix(entry.vectors) for entry in written if entry.vectors is not None]

@@ -13,7 +13,7 @@ from typing import Final
 
 from connectors.interfaces.errors import TooFewTextsError
 from tasks.steps.tools import Tools
-from tasks.steps.values import Written
+from tasks.steps.values import TextTable
 from tasks.writing.cleaning import normalised
 
 MIN_TEXTS: Final = 2
@@ -36,7 +36,7 @@ class ClassCount:
     reasons: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
 
 
-def require_usable(tools: Tools, written: Sequence[Written], needed: Needed = MappingProxyType({})) -> None:
+def require_usable(tools: Tools, written: Sequence[TextTable], needed: Needed = MappingProxyType({})) -> None:
     """Raise TooFewTextsError if a class has too few usable texts, or no text exists.
 
     `needed`: minimum by class. Equal texts of a class count once, as in a vote. A class of which the run requests fewer
@@ -49,7 +49,7 @@ def require_usable(tools: Tools, written: Sequence[Written], needed: Needed = Ma
         _stop(tools, written, counts, short, needed)
 
 
-def count_usable(tools: Tools, written: Sequence[Written]) -> dict[str, ClassCount]:
+def count_usable(tools: Tools, written: Sequence[TextTable]) -> dict[str, ClassCount]:
     """Return the requested, completed and usable texts of each class."""
     counts: defaultdict[str, ClassCount] = defaultdict(ClassCount)
     for table in written:
@@ -82,7 +82,7 @@ def _least(label: str, count: ClassCount, needed: Needed) -> int:
 
 def _stop(
     tools: Tools,
-    written: Sequence[Written],
+    written: Sequence[TextTable],
     counts: Mapping[str, ClassCount],
     short: Mapping[str, ClassCount],
     needed: Needed,

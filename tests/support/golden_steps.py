@@ -41,7 +41,7 @@ from tasks.private.training.recipe import ClassifySpec, PaidTraining, TuneSpec
 from tasks.private.votes import step as vote
 from tasks.private.votes.promise import VotePrivacy, calibrate
 from tasks.steps.reuse import all_versions, step_key
-from tasks.steps.values import Payer, Reference, Written
+from tasks.steps.values import ChargedDataset, Reference, TextTable
 from tasks.students import training_set
 from tasks.students.spec import StudentSpec
 from tasks.writing import texts
@@ -49,7 +49,7 @@ from tasks.writing.generate import WriteJob
 from tests.support.runs.prepared_run import sample_rows
 
 CLASSES = ("login_problem", "billing_question")
-PAYER = Payer("desk", "fingerprint")
+PAYER = ChargedDataset("desk", "fingerprint")
 STUDENT = StudentSpec("linear")
 TRANSFORMER = StudentSpec("finetune", epochs=2)
 EPSILON = 4.0
@@ -57,7 +57,7 @@ DELTA = 1e-5
 
 
 class StepEndedError(Exception):
-    """A step asked for more than its key."""
+    """A step needed more than its key."""
 
 
 class Recorder:
@@ -147,9 +147,9 @@ def ref(name: str, step: str = "step") -> ArtifactRef:
     return ArtifactRef(f"{name}.parquet", f"hash of {name}", f"key of {name}", step, 6)
 
 
-def written(plm: str = "clerk", iteration: int = 0) -> Written:
+def written(plm: str = "clerk", iteration: int = 0) -> TextTable:
     """Return texts of a model with their vectors."""
-    return Written(plm, iteration, ref(f"{plm} {iteration}"), ref(f"vectors of {plm} {iteration}"))
+    return TextTable(plm, iteration, ref(f"{plm} {iteration}"), ref(f"vectors of {plm} {iteration}"))
 
 
 TEXTS = (written(), written("novelist"))

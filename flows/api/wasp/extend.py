@@ -17,13 +17,13 @@ from connectors.interfaces.prompts import Prompt
 from connectors.models.base.options import read_options
 from flows.config.base import AnyConfig, OwnRowsConfig, RunConfig
 from flows.config.files import Changes
-from flows.config.method import AnyMethod, Casting, RoundsMethod
+from flows.config.method import AnyMethod, RoundsMethod, VotingScheme
 from flows.method import Method
 from flows.methods.voting import vote_releases
 from tasks.accounting.guarantee import Guarantee, no_release
 from tasks.metrics.registry import LabelledRows, Metric, MetricInput
 from tasks.reporting.run_record import Section
-from tasks.steps.values import Written
+from tasks.steps.values import TextTable
 
 if TYPE_CHECKING:
     from flows.engine.lifecycle import method_flow
@@ -33,12 +33,18 @@ if TYPE_CHECKING:
     from tasks.prefect.writing import embedded, generate
 
 __all__ = ["Guarantee"]
-__all__ += ["AnyConfig", "AnyMethod", "ArtifactRef", "Casting", "Changes", "ConfigError", "Method", "OwnRowsConfig"]
-__all__ += ["Releases", "RoundsMethod", "RunConfig", "Section", "WaspError", "Written", "no_release", "vote_releases"]
+__all__ += ["AnyConfig", "AnyMethod", "ArtifactRef", "Changes", "ConfigError", "Method", "OwnRowsConfig"]
+__all__ += ["RoundsMethod", "RunConfig", "Section", "TextTable", "VotingScheme", "WaspError", "no_release"]
+__all__ += ["Casting", "Releases", "Written", "vote_releases"]
 __all__ += ["Completion", "LanguageModel", "MissingPackageError", "ModelSpec", "Prompt", "keep_nothing"]
 __all__ += ["Host", "PublicFile"]
 __all__ += ["LabelledRows", "Metric", "MetricInput", "read_options"]
 __all__ += ["Run", "embedded", "generate", "measure_iteration", "method_flow", "run_step"]
+
+Casting = VotingScheme
+"""The name that methods of earlier versions use."""
+Written = TextTable
+"""The name that methods of earlier versions use."""
 
 _MODULES = {
     "Run": "flows.engine.run",

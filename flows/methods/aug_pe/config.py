@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from flows.config.base import RunConfig
 from flows.config.form import SET, UNSET, Rule, Rules
-from flows.config.method import AnyMethod, Asks, Casting
+from flows.config.method import AnyMethod, PlannedCalls, VotingScheme
 from flows.config.privacy import Calibration, WordsPrivacy
 from flows.config.rows import VocabularyChoice
 
@@ -48,9 +48,9 @@ class AugPeMethod(AnyMethod):
         return self.style == "wasp_baseline"
 
     @property
-    def casting(self) -> Casting:
+    def voting(self) -> VotingScheme:
         """One vote per iteration for the nearest text; wasp_baseline has no vote in the last one."""
-        return Casting(self.iterations - self.accumulates)
+        return VotingScheme(self.iterations - self.accumulates)
 
     @property
     def candidates(self) -> int:
@@ -104,15 +104,15 @@ class AugPeConfig(RunConfig):
         return ("tight", "paper") if self.method.accumulates else ("tight",)
 
     @property
-    def asks(self) -> list[Asks]:
+    def planned_calls(self) -> list[PlannedCalls]:
         """Planned calls: new texts first, then variations."""
         method = self.method
         writers = self.writers
         if method.accumulates:
             first = method.samples // method.iterations
-            return [Asks(writers, first), Asks(writers, method.samples - first, varies=True)]
+            return [PlannedCalls(writers, first), PlannedCalls(writers, method.samples - first, is_variation=True)]
         varied = method.samples * method.variations * method.iterations
-        return [Asks(writers, method.samples), Asks(writers, varied, varies=True)]
+        return [PlannedCalls(writers, method.samples), PlannedCalls(writers, varied, is_variation=True)]
 
     @model_validator(mode="after")
     def _words_can_be_counted(self) -> Self:

@@ -12,7 +12,7 @@ from tasks.evaluation.steps import measure_iteration
 from tasks.guidance.evolution import survive
 from tasks.prefect.runtime import run_step
 from tasks.prefect.writing import embedded, generate, vary
-from tasks.steps.values import Written
+from tasks.steps.values import TextTable
 
 
 @method_flow(AugPeConfig, AugPeRun)
@@ -24,7 +24,7 @@ def aug_pe(run: AugPeRun) -> RunResults:
     return run.train(written)
 
 
-def evolve(run: AugPeRun) -> list[Written]:
+def evolve(run: AugPeRun) -> list[TextTable]:
     """Replace the population by survivors and their variations, T times; return the last survivors."""
     # RANDOM_API: every model writes its share without examples
     parents = embedded(run.tools, generate, run.write_jobs(0, run.equal_weights(), None, ()))
@@ -45,10 +45,10 @@ def evolve(run: AugPeRun) -> list[Written]:
     return parents
 
 
-def accumulate(run: AugPeRun) -> list[Written]:
+def accumulate(run: AugPeRun) -> list[TextTable]:
     """Add variations of a few winners of each class in every iteration; return all texts (WASP paper)."""
-    written: list[Written] = []
-    winners: Written | None = None
+    written: list[TextTable] = []
+    winners: TextTable | None = None
     for iteration in range(run.iterations):
         written += embedded(run.tools, generate, run.more_jobs(iteration, winners, written))
         run.require_texts(iteration, written)

@@ -13,7 +13,7 @@ from tasks.guidance.survivors import Survival
 from tasks.prefect.runtime import run_step
 from tasks.private.phrases.step import Terms, count_terms
 from tasks.steps.allocation import per_class
-from tasks.steps.values import Weights, Written
+from tasks.steps.values import TextTable, Weights
 from tasks.writing.generate import WriteJob
 from tasks.writing.variation import Manner
 
@@ -50,7 +50,7 @@ class AugPeRun(EvolutionRun):
             self.guides_all = True
 
     def write_jobs(
-        self, iteration: int, weights: Weights, examples: ArtifactRef | None, written: Sequence[Written]
+        self, iteration: int, weights: Weights, examples: ArtifactRef | None, written: Sequence[TextTable]
     ) -> list[WriteJob]:
         """Return one job per PLM; prompts contain terms of the private vocabulary, if there is one."""
         jobs = super().write_jobs(iteration, weights, examples, written)
@@ -91,14 +91,14 @@ class AugPeRun(EvolutionRun):
         """More texts than survivors: else the vote has no effect."""
         return {label: count + 1 for label, count in self.survival().counts.items()}
 
-    def variers(self, table: Written) -> tuple[str, ...]:
+    def variers(self, table: TextTable) -> tuple[str, ...]:
         """Return the PLMs that wrote the texts."""
         if table.plm != SURVIVORS:
             return (table.plm,)
         authors = set(self.tools.artifacts.read_table(table.samples)["plm"])
         return tuple(plm for plm in self.plms if plm in authors)
 
-    def children_jobs(self, iteration: int, parents: Sequence[Written]) -> list[WriteJob]:
+    def children_jobs(self, iteration: int, parents: Sequence[TextTable]) -> list[WriteJob]:
         """Return jobs in which each PLM varies its own texts."""
         copies = self.config.method.variations
         manner = self.variation
@@ -106,7 +106,7 @@ class AugPeRun(EvolutionRun):
             job for table in parents for job in self.vary_jobs(iteration, table, copies, self.variers(table), manner)
         ]
 
-    def more_jobs(self, iteration: int, winners: Written | None, written: Sequence[Written]) -> list[WriteJob]:
+    def more_jobs(self, iteration: int, winners: TextTable | None, written: Sequence[TextTable]) -> list[WriteJob]:
         """Return one job per PLM: new texts at first, then variations of the winners in turn."""
         jobs = self.write_jobs(iteration, self.equal_weights(), None, written)
         if winners is None:

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from flows.config.base import RECORDS_ONLY, OwnRowsConfig
 from flows.config.form import UNSET, Rule, Rules
-from flows.config.method import Asks, Samples, SingleRound
+from flows.config.method import PlannedCalls, Samples, SingleRound
 from flows.config.models import Plm
 from flows.config.privacy import Calibration, WordsPrivacy
 from flows.config.rows import Rows, VocabularyChoice
@@ -150,12 +150,12 @@ class DpKpsConfig(OwnRowsConfig):
         return self.few_shot
 
     @property
-    def asks(self) -> list[Asks]:
+    def planned_calls(self) -> list[PlannedCalls]:
         """Planned calls: one per sequence."""
         if self.method.texts == "phrases":
             return []
         shows = SHOWN_PER_CLASS if self.few_shot else 0
-        return [Asks(self.writers, self.method.samples, shows_per_class=shows)]
+        return [PlannedCalls(self.writers, self.method.samples, examples_per_class=shows)]
 
     @property
     def shape(self) -> Shape:

@@ -12,7 +12,7 @@ from tasks.prefect.runtime import run_step
 from tasks.private.phrases.release import PhrasesRelease
 from tasks.private.phrases.step import DensitySpec, Terms, VocabularySpec
 from tasks.steps.allocation import per_class
-from tasks.steps.values import Reference, Written
+from tasks.steps.values import Reference, TextTable
 from tasks.writing.generate import Seeds, WriteJob
 from tasks.writing.keyphrase_prompts import SHOWN_PER_CLASS
 from tasks.writing.texts import embed_samples
@@ -48,7 +48,7 @@ class DpKpsRun(Run):
 
     def seeded_jobs(self, sequences: ArtifactRef, terms: Terms) -> list[WriteJob]:
         """Return one job per PLM; each prompt contains a different sequence."""
-        shown = self.prepared.shown
+        shown = self.prepared.few_shot
         seeds = Seeds(
             sequences=sequences,
             shown=shown,
@@ -59,7 +59,7 @@ class DpKpsRun(Run):
         jobs = self.write_jobs(0, self.equal_weights(), None, ())
         return [replace(job, seeds=replace(seeds, first=job.plm_index)) for job in jobs]
 
-    def phrases_only(self, sequences: ArtifactRef, terms: Terms) -> list[Written]:
+    def phrases_only(self, sequences: ArtifactRef, terms: Terms) -> list[TextTable]:
         """Return the sequences as texts; convert test and public rows to phrases as well."""
         test, public = (self._phrased(rows, terms) for rows in (self.prepared.test, self.prepared.public))
         self.prepared = replace(self.prepared, test=test, public=public)

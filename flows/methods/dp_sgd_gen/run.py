@@ -10,7 +10,7 @@ from flows.methods.dp_sgd_gen.config import DpSgdGenConfig
 from flows.methods.tuning import paid_training
 from tasks.private.training.recipe import TuneSpec
 from tasks.private.training.step import Tuned, control_card, controls_of
-from tasks.steps.values import Written
+from tasks.steps.values import TextTable
 from tasks.writing.generate import WriteJob
 
 
@@ -46,7 +46,7 @@ class DpSgdRun(Run):
         """Prompts are control texts instead of instructions."""
         return replace(super().base_job, card=control_card(self.prepared.card))
 
-    def require_texts(self, iteration: int, written: Sequence[Written]) -> None:
+    def require_texts(self, iteration: int, written: Sequence[TextTable]) -> None:
         """Raise FinalError when the model is down or wrote no usable text."""
         try:
             super().require_texts(iteration, written)

@@ -7,7 +7,7 @@ from pydantic import Field
 from flows.config.base import DP_SGD_RULES, NoTexts, NoTextsMethod, TrainingConfig
 from flows.config.execution import StudentChoice, Transformer
 from flows.config.form import Rules
-from flows.config.method import Casting
+from flows.config.method import VotingScheme
 from flows.config.privacy import DpSteps
 from tasks.private.training.promise import Training
 
@@ -16,7 +16,7 @@ class DpStudentMethod(NoTextsMethod):
     """Method settings: the training of the student."""
 
     training: DpSteps
-    casting: ClassVar[Casting] = Casting(0)
+    voting: ClassVar[VotingScheme] = VotingScheme(0)
     """No votes of private records."""
 
     @property

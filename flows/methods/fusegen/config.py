@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from flows.config.base import AnyConfig
-from flows.config.method import Asks, RoundsMethod
+from flows.config.method import PlannedCalls, RoundsMethod
 from flows.config.privacy import LossPolicy
 
 
@@ -53,6 +53,6 @@ class FuseGenConfig(AnyConfig):
         return [*super().students, ("student", self.method.judge, self.student.model)]
 
     @property
-    def asks(self) -> list[Asks]:
+    def planned_calls(self) -> list[PlannedCalls]:
         """Planned calls: the first iteration without examples, later ones with S examples."""
-        return self.method.asks_of(self.writers, self.method.examples)
+        return self.method.calls_of(self.writers, self.method.examples)

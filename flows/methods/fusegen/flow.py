@@ -12,13 +12,13 @@ from tasks.evaluation.steps import measure_iteration
 from tasks.guidance.fusegen import fuse, judge
 from tasks.prefect.runtime import run_step, submit_step
 from tasks.prefect.writing import embedded, generate
-from tasks.steps.values import Written
+from tasks.steps.values import TextTable
 
 
 @method_flow(FuseGenConfig, FuseGenRun)
 def fusegen(run: FuseGenRun) -> RunResults:
     """Write a training set with several language models without private data; train and test a student."""
-    written: list[Written] = []
+    written: list[TextTable] = []
     examples = None
     weights = run.equal_weights()
 

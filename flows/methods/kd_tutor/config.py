@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from flows.config.base import RECORDS_ONLY, OwnRowsConfig
 from flows.config.execution import Recipe, Transformer
 from flows.config.form import SET, UNSET, Rule, Rules
-from flows.config.method import Asks, Samples, SingleRound
+from flows.config.method import PlannedCalls, Samples, SingleRound
 from flows.config.privacy import Calibration, DpSteps, Privacy, check_part
 from tasks.private.training.promise import Training
 from tasks.students.spec import StudentSpec
@@ -142,9 +142,9 @@ class KdTutorConfig(OwnRowsConfig):
         return ("tight", "paper") if has_paper_noise and self.epsilon != float("inf") else ("tight",)
 
     @property
-    def asks(self) -> list[Asks]:
+    def planned_calls(self) -> list[PlannedCalls]:
         """Planned calls: all generated texts."""
-        return [Asks(self.writers, self.method.written)]
+        return [PlannedCalls(self.writers, self.method.written)]
 
     @model_validator(mode="after")
     def _teachers_fit(self) -> Self:

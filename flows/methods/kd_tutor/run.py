@@ -14,7 +14,7 @@ from tasks.private.teachers.release import LabelCountsRelease, TeacherAnswersRel
 from tasks.private.teachers.step import TeacherSpec, ask_teachers, count_labels, read_shares, teach
 from tasks.private.training.classifier_step import classify
 from tasks.private.training.recipe import ClassifySpec
-from tasks.steps.values import Written
+from tasks.steps.values import TextTable
 from tasks.writing.texts import embed_samples
 
 NEGATIVES = 500
@@ -38,7 +38,7 @@ class KdRun(Run):
             self.shares = read_shares(self.tools, release)
             self.shares_are_noisy = counts.noise.kind != "none"
 
-    def distil(self, written: Sequence[Written]) -> ArtifactRef | None:
+    def distil(self, written: Sequence[TextTable]) -> ArtifactRef | None:
         """Return the model that detects private texts, once it is measured; None for random selection.
 
         Teachers are trained concurrently; a student is trained on their released answers. Or one classifier is trained
@@ -76,7 +76,7 @@ class KdRun(Run):
         student = choice.student(self.config.execution.seed)
         return TeacherSpec(self.payer, answers.noise, student, choice.teachers, negatives, self.prepared.public)
 
-    def select(self, written: Sequence[Written], discriminator: ArtifactRef | None) -> list[Written]:
+    def select(self, written: Sequence[TextTable], discriminator: ArtifactRef | None) -> list[TextTable]:
         """Select texts that look private, or random ones, in the proportions of the classes; return them embedded."""
         spec = SelectSpec(
             iteration=max(table.iteration for table in written),
@@ -89,7 +89,7 @@ class KdRun(Run):
         selected = run_step(select_texts, self.tools, spec, written, discriminator)
         return results([submit_step(embed_samples, self.tools, table) for table in selected])
 
-    def _measure(self, spec: TeacherSpec | ClassifySpec, written: Sequence[Written], student: ArtifactRef) -> None:
+    def _measure(self, spec: TeacherSpec | ClassifySpec, written: Sequence[TextTable], student: ArtifactRef) -> None:
         """Measure the discriminator on test rows."""
         if self.prepared.test is None:
             return

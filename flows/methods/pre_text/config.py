@@ -5,7 +5,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from flows.config.base import RunConfig
-from flows.config.method import AnyMethod, Asks
+from flows.config.method import AnyMethod, PlannedCalls
 from flows.config.models import Plm
 from tasks.private.votes.promise import Paper
 
@@ -51,12 +51,12 @@ class PreTextConfig(RunConfig):
         return [*self.plms, self.filler]
 
     @property
-    def asks(self) -> list[Asks]:
+    def planned_calls(self) -> list[PlannedCalls]:
         """Planned calls: population and expansion by the PLMs, variations and look-ahead by the filler."""
         method = self.method
         varied = method.population * (method.iterations - 1 + method.look_ahead * method.iterations)
         return [
-            Asks(self.writers, method.population),
-            Asks(self.writers, method.samples, method.examples),
-            Asks((self.filler.name,), varied, varies=True),
+            PlannedCalls(self.writers, method.population),
+            PlannedCalls(self.writers, method.samples, method.examples),
+            PlannedCalls((self.filler.name,), varied, is_variation=True),
         ]

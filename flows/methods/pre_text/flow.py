@@ -13,13 +13,13 @@ from tasks.evaluation.steps import measure_iteration
 from tasks.guidance.evolution import survive, unite
 from tasks.prefect.runtime import run_step
 from tasks.prefect.writing import embedded, generate, vary
-from tasks.steps.values import Written
+from tasks.steps.values import TextTable
 
 
 @method_flow(PreTextConfig, PreTextRun)
 def pre_text(run: PreTextRun) -> RunResults:
     """Write a synthetic training set by PrE-Text under differential privacy, train and test a student."""
-    survivors: list[Written] = []
+    survivors: list[TextTable] = []
 
     for iteration in range(run.iterations):
         # the PLMs write the first population; later populations are variations of the survivors

@@ -10,7 +10,7 @@ from tasks.guidance.survivors import Survival
 from tasks.prefect.runtime import run_step
 from tasks.prefect.writing import embedded, vary
 from tasks.steps.allocation import per_class
-from tasks.steps.values import AHEAD, Written
+from tasks.steps.values import AHEAD, TextTable
 from tasks.writing.generate import WriteJob
 from tasks.writing.variation import Manner
 
@@ -28,24 +28,24 @@ class PreTextRun(EvolutionRun):
 
     config: PreTextConfig
 
-    def filled(self, iteration: int, table: Written, copies: int) -> list[WriteJob]:
+    def filled(self, iteration: int, table: TextTable, copies: int) -> list[WriteJob]:
         """Return jobs in which the filler fills masks; its prompts do not name the class."""
         manner = Manner(disclose=False, variation="blanks", mask=MASKED, rounds=MASK_ROUNDS)
         return self.vary_jobs(iteration, table, copies, (self.config.filler.name,), manner)
 
-    def look_ahead(self, iteration: int, population: Sequence[Written]) -> tuple[list[Written], list[Written]]:
+    def look_ahead(self, iteration: int, population: Sequence[TextTable]) -> tuple[list[TextTable], list[TextTable]]:
         """Return the candidates of the vote, and the variations whose mean vectors represent them, if there are any."""
         if not self.config.method.look_ahead:
             return list(population), []
-        votable = list[Written]()
-        variations = list[Written]()
+        votable = list[TextTable]()
+        variations = list[TextTable]()
         for table in population:
             ahead = embedded(self.tools, vary, self.look_ahead_jobs(iteration, table))
             votable.append(run_step(look_ahead, self.tools, table, ahead))
             variations += ahead
         return votable, variations
 
-    def look_ahead_jobs(self, iteration: int, table: Written) -> list[WriteJob]:
+    def look_ahead_jobs(self, iteration: int, table: TextTable) -> list[WriteJob]:
         """Return jobs for variations that only serve the look-ahead; they have separate model numbers."""
         jobs = self.filled(iteration, table, self.config.method.look_ahead)
         part = f"{AHEAD}{table.plm}-{table.part}" if table.part else f"{AHEAD}{table.plm}"
@@ -69,6 +69,6 @@ class PreTextRun(EvolutionRun):
         """As many texts of each class as a prompt of the expansion shows."""
         return dict.fromkeys(self.prepared.card.label_names, self.examples_per_prompt)
 
-    def children_jobs(self, iteration: int, survivors: Written) -> list[WriteJob]:
+    def children_jobs(self, iteration: int, survivors: TextTable) -> list[WriteJob]:
         """Return jobs that vary every survivor as often as it was drawn."""
         return self.filled(iteration, survivors, 1)

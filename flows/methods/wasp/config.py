@@ -8,11 +8,11 @@ from pydantic import model_validator
 from connectors.interfaces.errors import ConfigError
 from flows.config.base import RunConfig
 from flows.config.form import SET, UNSET, Rule, Rules
-from flows.config.method import DENSITIES, Asks, WaspMethod
+from flows.config.method import DENSITIES, PlannedCalls, WaspMethod
 from flows.config.privacy import Calibration
 from flows.config.task_files import load_task
 from flows.methods.wasp.calibration import calibrated
-from flows.methods.wasp.opening import Opening
+from flows.methods.wasp.opening import UseDecision
 
 
 class WaspConfig(RunConfig):
@@ -62,7 +62,7 @@ class WaspConfig(RunConfig):
         return self.method.guidance == "auto"
 
     @cached_property
-    def opening(self) -> Opening | None:
+    def opening(self) -> UseDecision | None:
         """Decision of guidance `auto` on the private rows, from public numbers; None without rows or `auto`.
 
         Raises ConfigError if the number of rows is not declared.
@@ -73,7 +73,7 @@ class WaspConfig(RunConfig):
             self._refuse_idle_settings("there are no private rows")
             return None
         sigma = calibrated(self).sigma
-        opening = Opening(self.declared_rows, self.classes, sigma, protects=self.privacy.protects)
+        opening = UseDecision(self.declared_rows, self.classes, sigma, protects=self.privacy.protects)
         if not opening.opens:
             self._refuse_idle_settings(
                 f"{self.declared_rows} {opening.units} of {self.classes} classes are too few at this epsilon"
@@ -109,17 +109,17 @@ class WaspConfig(RunConfig):
     @property
     def releases_density(self) -> bool:
         """True if the run releases a density; false if private records vote or stay closed."""
-        return self.method.releases_density and (self.method.guidance != "auto" or self.opens_rows)
+        return self.method.releases_density and (self.method.guidance != "auto" or self.uses_private_rows)
 
     @property
-    def opens_rows(self) -> bool:
+    def uses_private_rows(self) -> bool:
         """False if `auto` keeps the rows closed."""
-        return super().opens_rows and (self.opening is None or self.opening.opens)
+        return super().uses_private_rows and (self.opening is None or self.opening.opens)
 
     @property
     def labels_texts(self) -> bool:
         """True if texts get soft labels, by choice or because `auto` opens the rows."""
-        chosen = self.text_labels == "auto" and self.classes > 1 and self.opening is not None and self.opens_rows
+        chosen = self.text_labels == "auto" and self.classes > 1 and self.opening is not None and self.uses_private_rows
         return super().labels_texts or chosen
 
     @property
@@ -129,7 +129,7 @@ class WaspConfig(RunConfig):
 
     def without_rows(self) -> Self:
         """Return the configuration of the same run without private rows, if they stay closed."""
-        return self if self.opens_rows else self.model_copy(update={"private": None})
+        return self if self.uses_private_rows else self.model_copy(update={"private": None})
 
     @property
     def calibrations(self) -> tuple[Calibration, ...]:
@@ -137,6 +137,6 @@ class WaspConfig(RunConfig):
         return ("tight",) if self.method.releases_density else ("tight", "paper")
 
     @property
-    def asks(self) -> list[Asks]:
+    def planned_calls(self) -> list[PlannedCalls]:
         """Planned calls: the first iteration without examples, later ones with S examples per prompt."""
-        return self.method.asks_of(self.writers, self.method.examples if self.opens_rows else 0)
+        return self.method.calls_of(self.writers, self.method.examples if self.uses_private_rows else 0)

@@ -12,13 +12,13 @@ from tasks.evaluation.steps import measure_iteration
 from tasks.guidance.density import select_examples, weigh_models
 from tasks.prefect.runtime import run_step
 from tasks.prefect.writing import embedded, generate
-from tasks.steps.values import Written
+from tasks.steps.values import TextTable
 
 
 @method_flow(WaspConfig, WaspRun)
 def wasp(run: WaspRun) -> RunResults:
     """Write a training set guided by private records under differential privacy; train and test a student."""
-    written: list[Written] = []
+    written: list[TextTable] = []
     examples = None
     weights = run.equal_weights()
 
@@ -33,7 +33,7 @@ def wasp(run: WaspRun) -> RunResults:
 
         # private records vote in every iteration except the last (its vote has no use), or their density guides;
         # rows that are too few for any release stay closed
-        if run.config.opens_rows and iteration < run.iterations - 1:
+        if run.config.uses_private_rows and iteration < run.iterations - 1:
             release = run.guidance(iteration, written)
             number = run.examples_per_prompt
             dense = run.config.releases_density

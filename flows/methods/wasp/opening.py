@@ -60,7 +60,7 @@ class Curve:
 
 
 @dataclass(frozen=True, slots=True)
-class Opening:
+class UseDecision:
     """The decision of `auto` for declared rows, a number of classes and a noise; public numbers only.
 
     `rows`: protected units, which are persons where `protects` is `person`. `zero_shot`: accuracy of zero-shot texts on
@@ -131,7 +131,7 @@ class Opening:
     def most_classes(self) -> int | None:
         """Return the largest number of classes below this one that opens the rows; None if none does."""
         fewer = range(self.classes - 1, 1, -1)
-        return next((number for number in fewer if Opening(self.rows, number, self.sigma).opens), None)
+        return next((number for number in fewer if UseDecision(self.rows, number, self.sigma).opens), None)
 
     def needed_epsilon(self, start: float, delta: float, sensitivity: float) -> float | None:
         """Return the least epsilon above `start` that opens the rows, rounded up to a tenth; None above 64.
@@ -190,7 +190,7 @@ def _curves() -> list[Curve]:
     return curves
 
 
-def opening_lines(opening: Opening) -> list[str]:
+def opening_lines(opening: UseDecision) -> list[str]:
     """Return the decision and the expected worth as lines of a plan."""
     if math.isinf(opening.index):
         return ["opening       no noise: the density of whole vectors"]
@@ -221,7 +221,7 @@ WITHOUT_CLASSES = (
 """Forecast for texts without classes; docs/results/guidance_auto.md has the measurement."""
 
 
-def forecast_lines(opening: Opening) -> list[str]:
+def forecast_lines(opening: UseDecision) -> list[str]:
     """Return the expected gain of open rows, the range first."""
     if opening.gains is None:
         return list(WITHOUT_CLASSES)
@@ -239,7 +239,7 @@ def forecast_lines(opening: Opening) -> list[str]:
 def with_zero_shot(plan: dict[str, Any], accuracy: float) -> dict[str, Any]:
     """Return a plan whose forecast uses the accuracy of zero-shot texts that an earlier run measured on test rows."""
     values = plan["opening"]
-    before = Opening.from_json(values)
+    before = UseDecision.from_json(values)
     after = replace(before, zero_shot=accuracy)
     lines = dict(zip(forecast_lines(before), forecast_lines(after), strict=True))
     return plan | {"opening": after.to_json(), "lines": [lines.get(line, line) for line in plan["lines"]]}
@@ -252,7 +252,7 @@ def _range(gains: tuple[float, float] | None) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def remedy_line(opening: Opening, epsilon: float | None) -> str:
+def remedy_line(opening: UseDecision, epsilon: float | None) -> str:
     """Return the single changes that would open the rows; `epsilon`: the least that does."""
     rows = opening.needed_rows()
     classes = opening.most_classes()
@@ -267,7 +267,7 @@ def remedy_line(opening: Opening, epsilon: float | None) -> str:
 
 def advice_text(value: dict[str, Any]) -> str:
     """Return the output of `wasp advise`: the decision, and the lines of a configuration that follow it."""
-    opening = Opening.from_json(value)
+    opening = UseDecision.from_json(value)
     follow = [
         f"set           private.declared_rows: {opening.rows}",
         "              method.guidance: auto",
@@ -283,7 +283,7 @@ def range_text(levels: Sequence[dict[str, Any]]) -> str:
     """Return the output of `wasp advise --range`: a row for each epsilon, with the rest of the cap."""
     rows = []
     for value in levels:
-        opening = Opening.from_json(value)
+        opening = UseDecision.from_json(value)
         budget = value["budget"]
         gain = _range(opening.gains) if opening.opens else "closed"
         cap = "" if budget is None or budget["cap"] is None else f"{budget['left']:.4g} of {budget['cap']:.4g} left"
@@ -301,7 +301,7 @@ class ClosedRows(Release):
     `epsilon`: of the privacy settings. `delta`, `sensitivity`: those that a release would have had.
     """
 
-    opening: Opening
+    opening: UseDecision
     epsilon: float
     delta: float
     sensitivity: float

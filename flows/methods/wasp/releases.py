@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def wasp_sections(run: Run) -> tuple[Section, ...]:
     """Return the sections of the report: the decision of `auto` with its forecast before the run."""
-    opening = cast("WaspConfig", run.prepared.asked).opening
+    opening = cast("WaspConfig", run.prepared.requested_config).opening
     if opening is None:
         return ()
     return (_worth(opening_lines(opening)),)
@@ -43,11 +43,11 @@ def _worth(lines: Sequence[str]) -> Section:
 def wasp_releases(config: WaspConfig) -> Guarantee[Release]:
     """Return the guarantee of a WASP run; without any charge if `auto` keeps the rows closed."""
     opening = config.opening
-    opens_rows = config.opens_rows
-    if opening is None and not opens_rows:
+    uses_private_rows = config.uses_private_rows
+    if opening is None and not uses_private_rows:
         return no_release()
     noise = calibrated(config)
-    if opening is None or opens_rows:
+    if opening is None or uses_private_rows:
         release = votes_release(config, noise) if isinstance(noise, VoteNoise) else _density_release(config, noise)
         return Guarantee(promise_of(config), (release,))
     closed = ClosedRows(opening, config.privacy.epsilon, noise.delta, noise.sensitivity)

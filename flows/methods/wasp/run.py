@@ -9,7 +9,7 @@ from flows.methods.wasp.config import WaspConfig
 from tasks.guidance.density import WeighJob
 from tasks.private.density.release import DensityRelease
 from tasks.private.density.step import estimate_density
-from tasks.steps.values import Weights, Written
+from tasks.steps.values import TextTable, Weights
 from tasks.writing.generate import WriteJob
 
 
@@ -30,14 +30,14 @@ class WaspRun(Run):
 
     def is_voted_on(self, iteration: int) -> bool:
         """Return True for every iteration except the last; with a density only for the first."""
-        return iteration < self.iterations - 1 and self.density is None and self.config.opens_rows
+        return iteration < self.iterations - 1 and self.density is None and self.config.uses_private_rows
 
     @property
     def needed(self) -> dict[str, int]:
         """S texts of each class, the number in a prompt."""
         return dict.fromkeys(self.prepared.card.label_names, self.examples_per_prompt)
 
-    def guidance(self, iteration: int, votable: Sequence[Written]) -> ArtifactRef:
+    def guidance(self, iteration: int, votable: Sequence[TextTable]) -> ArtifactRef:
         """Return the release that guides the next texts: a vote, or one density for all iterations."""
         if not self.config.method.releases_density:
             return self.vote(iteration, votable)

@@ -28,7 +28,7 @@ from tasks.accounting.integer_noise import SumNoise
 from tasks.private.density.features import features_of
 from tasks.private.density.promise import COUNTING, DensityPrivacy
 from tasks.private.rows.rows import open_rows
-from tasks.private.sums import CleanSums, Sides, SumJob, require_part, write_sums
+from tasks.private.sums import AttackInputs, CleanSums, SumJob, require_part, write_sums
 from tasks.private.votes.ballot import Ballot
 from tasks.private.votes.persons import selected_rows
 from tasks.private.votes.step import private_vectors
@@ -104,7 +104,7 @@ def _steps(ballot: Ballot, row: int, scale: int) -> Ints:
     return steps if int((steps[1:] ** 2).sum()) <= (1 - COUNTING) * scale**2 else np.zeros_like(steps)
 
 
-def canary(noise: SumNoise[DensityPrivacy]) -> Sides:
+def canary(noise: SumNoise[DensityPrivacy]) -> AttackInputs:
     """Return the attack: the canary is a row, or a person with the most equal rows that count."""
     persons = noise.privacy.protects == "person"
     rows = noise.privacy.rows_per_person
@@ -117,4 +117,4 @@ def canary(noise: SumNoise[DensityPrivacy]) -> Sides:
         labels=[*others.labels, *["here"] * rows],
         persons=["a", "b", "c", *["canary"] * rows] if persons else None,
     )
-    return Sides(others, both, lambda ballot: clean_sums(ballot, ("here", "there"), noise))
+    return AttackInputs(others, both, lambda ballot: clean_sums(ballot, ("here", "there"), noise))

@@ -12,7 +12,7 @@ from tasks.private.sums import SumJob
 from tasks.steps.reuse import step_key
 from tasks.steps.step import paid_step
 from tasks.steps.tools import Tools
-from tasks.steps.values import Payer, Written
+from tasks.steps.values import ChargedDataset, TextTable
 from tasks.writing.texts import read_vectors
 from tasks.writing.usable_texts import require_usable
 
@@ -20,10 +20,10 @@ from tasks.writing.usable_texts import require_usable
 @paid_step("estimate the private density", versions={"guidance": 1})
 def estimate_density(
     tools: Tools,
-    payer: Payer,
+    payer: ChargedDataset,
     noise: SumNoise[DensityPrivacy],
     needed: Mapping[str, int],
-    written: Sequence[Written],
+    written: Sequence[TextTable],
 ) -> tuple[ArtifactRef, str]:
     """Release the density of the private rows once to guidance/release.parquet.
 

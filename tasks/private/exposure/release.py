@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from connectors.interfaces.ledger import Charge
 from tasks.accounting.composition import non_private_event
-from tasks.private.release import Release, Released, Touched
+from tasks.private.release import Release, Released, UnnoisedUse
 
 REASON = "a student trained on the private rows as they are: nothing bounds what one row changes"
 
@@ -35,5 +35,5 @@ class ExposureRelease(Release):
 
     def outcome(self) -> Released:
         """Return the training, which affects every score of the student."""
-        exposed = Touched("a student trained on the private rows", "private/students", "the flow only_private")
+        exposed = UnnoisedUse("a student trained on the private rows", "private/students", "the flow only_private")
         return Released(self.name, "exposure", unnoised=(exposed,))

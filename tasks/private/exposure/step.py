@@ -13,7 +13,7 @@ from tasks.private.exposure.train import train_on_private_rows
 from tasks.steps.reuse import make_once, step_key
 from tasks.steps.step import as_json, paid_step
 from tasks.steps.tools import Tools
-from tasks.steps.values import PLAIN_TRAINING, Payer, Reference
+from tasks.steps.values import PLAIN_TRAINING, ChargedDataset, Reference
 from tasks.students.spec import StudentSpec, settings
 from tasks.students.testing import test_on
 from tasks.students.training_set import embedder_of
@@ -26,7 +26,12 @@ def student_folder(run_id: str) -> str:
 
 @paid_step("train on private rows", versions={"plain_train": 1}, value=as_json)
 def train_on_private(
-    tools: Tools, payer: Payer, charge: Charge, student: StudentSpec, labels: tuple[str, ...], test: Reference | None
+    tools: Tools,
+    payer: ChargedDataset,
+    charge: Charge,
+    student: StudentSpec,
+    labels: tuple[str, ...],
+    test: Reference | None,
 ) -> tuple[ArtifactRef, str]:
     """Train a student on the private rows in the private zone and write its scores; `charge` is its exposure.
 

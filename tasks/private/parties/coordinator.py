@@ -41,7 +41,7 @@ from tasks.private.votes.count import NoisyVotes
 from tasks.private.votes.step import VoteSpec, candidates, never_draw, vote_key, write_votes
 from tasks.steps.step import always, paid_step
 from tasks.steps.tools import Tools
-from tasks.steps.values import Written
+from tasks.steps.values import TextTable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -76,7 +76,7 @@ class Federation:
 def federated_vote(
     tools: Tools,
     spec: VoteSpec,
-    written: Sequence[Written],
+    written: Sequence[TextTable],
     federation: Federation,
     dropped: Dropped,
     report: Callable[[str], None],
@@ -125,7 +125,7 @@ class Coordinator:
     report: Callable[[str], None]
     call: str = field(default_factory=lambda: f"{File.CALL}{time.time_ns()}")
 
-    def collect_sum(self, written: Sequence[Written]) -> tuple[NoisyVotes, dict[str, Any]]:
+    def collect_sum(self, written: Sequence[TextTable]) -> tuple[NoisyVotes, dict[str, Any]]:
         """Return the summed votes, and the facts stored with them, from the open attempt or a later one."""
         texts = candidates(self.tools, written)
         while True:

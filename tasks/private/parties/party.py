@@ -42,7 +42,7 @@ from tasks.private.parties.rounds import (
     unpack,
 )
 from tasks.private.rows.quarantine import write_error_for_owner
-from tasks.private.rows.rows import Zone, identify, require_rows_of
+from tasks.private.rows.rows import PrivateZone, identify, require_rows_of
 from tasks.private.votes.ballot import Candidates
 from tasks.private.votes.step import never_draw
 from tasks.steps.reuse import declare_versions, step_key
@@ -101,7 +101,7 @@ class Party:
     ledger: PrivacyLedger
     embedder: Embedder
     private: PrivateRef
-    zone: Zone
+    zone: PrivateZone
     name: str
     secret: bytes = field(repr=False)
     registry: Mapping[str, bytes]

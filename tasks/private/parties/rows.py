@@ -12,12 +12,12 @@ from connectors.interfaces.rows import PrivateRef
 from connectors.interfaces.text_forms import is_class_name
 from tasks.private.parties.partition import Partition, row_order, split_rows
 from tasks.private.rows.quarantine import sealed, write_table_for_owner
-from tasks.private.rows.rows import Zone, by_class, read_all, usable_rows
+from tasks.private.rows.rows import PrivateZone, by_class, read_all, usable_rows
 
 ROWS = "rows.parquet"
 
 
-def write_parties(zone: Zone, private: PrivateRef, partition: Partition, folder: Path) -> list[str]:
+def write_parties(zone: PrivateZone, private: PrivateRef, partition: Partition, folder: Path) -> list[str]:
     """Distribute the rows of `private` to one subfolder of the new `folder` per party; return their names.
 
     If its `rows` is set, so many are drawn, each class in its proportion or as `class_alpha` draws. Rows of one person
@@ -43,7 +43,7 @@ def write_parties(zone: Zone, private: PrivateRef, partition: Partition, folder:
     return names
 
 
-def labels_of(zone: Zone, private: PrivateRef) -> list[str]:
+def labels_of(zone: PrivateZone, private: PrivateRef) -> list[str]:
     """Return the labels of usable rows that can name a class; private, for the owner's own files only."""
     with sealed(zone.folder):
         rows, _ = read_all(zone, private)

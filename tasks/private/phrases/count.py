@@ -19,7 +19,7 @@ from tasks.accounting.integer_noise import SumNoise
 from tasks.private.phrases.features import DensityMember, windows
 from tasks.private.phrases.promise import PartPrivacy
 from tasks.private.rows.rows import open_rows
-from tasks.private.sums import OTHERS, CleanSums, Sides, SumJob, require_part, write_sums
+from tasks.private.sums import OTHERS, AttackInputs, CleanSums, SumJob, require_part, write_sums
 from tasks.steps.tools import Tools
 from tasks.writing.vocabulary import Matcher, Vocabulary
 
@@ -146,15 +146,15 @@ def _features(
         yield np.concatenate([contribution(of_member, privacy) for of_member in points])
 
 
-def vocabulary_canary(noise: SumNoise[PartPrivacy]) -> Sides:
+def vocabulary_canary(noise: SumNoise[PartPrivacy]) -> AttackInputs:
     """Return the attack: the canary is a document with S terms; ``paper`` counts repeated ones."""
     terms = noise.privacy.terms
     others = ((0, 1), (1,))
     canary = (0,) * terms if noise.privacy.setting == "paper" else tuple(range(terms))
-    return Sides(others, (*others, canary), lambda documents: clean_vocabulary(documents, 2 * terms, noise))
+    return AttackInputs(others, (*others, canary), lambda documents: clean_vocabulary(documents, 2 * terms, noise))
 
 
-def density_canary(noise: SumNoise[PartPrivacy]) -> Sides:
+def density_canary(noise: SumNoise[PartPrivacy]) -> AttackInputs:
     """Return the attack: the canary is a document with M keyphrases at one point of the longest features.
 
     The point is at 45 degrees of every pair, or, for the printed features, at the maximum of every cosine.
@@ -166,4 +166,4 @@ def density_canary(noise: SumNoise[PartPrivacy]) -> Sides:
     circle = np.linspace(0, 2 * np.pi, OTHERS * shape[0] * shape[1], endpoint=False).reshape(OTHERS, *shape)
     points = [contribution(features_at(angles, phases), privacy) for angles in (*circle, np.full(shape, highest))]
     documents = np.tile(np.array(points), (1, privacy.members))
-    return Sides(documents[:-1], documents, lambda rows: clean_density(rows, [0] * len(rows), 1, noise))
+    return AttackInputs(documents[:-1], documents, lambda rows: clean_density(rows, [0] * len(rows), 1, noise))

@@ -16,7 +16,7 @@ from tasks.private.phrases.promise import PartPrivacy
 from tasks.private.sums import SumJob, sum_job
 from tasks.steps.step import paid_step
 from tasks.steps.tools import Tools
-from tasks.steps.values import Payer
+from tasks.steps.values import ChargedDataset
 from tasks.writing.vocabulary import Vocabulary, read_vocabulary, vocabulary_of
 
 
@@ -28,7 +28,7 @@ class VocabularySpec:
     standard deviations of the noise.
     """
 
-    payer: Payer
+    payer: ChargedDataset
     noise: SumNoise[PartPrivacy]
     where: TermsRef
     kept: int
@@ -42,7 +42,7 @@ class DensitySpec:
     `count`: sequences per class. `seed` controls frequencies and draws, never noise.
     """
 
-    payer: Payer
+    payer: ChargedDataset
     noise: SumNoise[PartPrivacy]
     shape: Shape
     choice: SequenceChoice

@@ -81,7 +81,7 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True)
-class Zone:
+class PrivateZone:
     """Dependencies of the private zone: the row reader, the hash functions and the folder for error details.
 
     `key` is the name of the hash key. `choice` is a secret that decides which rows of a person are used. `marker` has
@@ -107,7 +107,9 @@ def check_source(read_header: HeaderReader, where: RowsRef, folder: Path, for_ow
         check_header("private", where, read_header, is_public=for_owner)
 
 
-def identify(zone: Zone, private: PrivateRef, labels: Sequence[str] | None, public_texts: Sequence[str]) -> Identity:
+def identify(
+    zone: PrivateZone, private: PrivateRef, labels: Sequence[str] | None, public_texts: Sequence[str]
+) -> Identity:
     """Return the keyed identity of the whole private source; no content of a row is refused.
 
     The identity covers all rows with a text, regardless of the part that a run uses: a subset is a version of the
@@ -126,7 +128,7 @@ def identify(zone: Zone, private: PrivateRef, labels: Sequence[str] | None, publ
         return Identity(_fingerprint(zone, private, frame), records, marks)
 
 
-def require_rows_of(zone: Zone, private: PrivateRef, labels: Sequence[str]) -> None:
+def require_rows_of(zone: PrivateZone, private: PrivateRef, labels: Sequence[str]) -> None:
     """Raise NoFittingRowsError if no row has a text and one of `labels`.
 
     Only for public rows, and for the owner of private rows outside a run: the answer has no noise.
@@ -141,7 +143,7 @@ def require_rows_of(zone: Zone, private: PrivateRef, labels: Sequence[str]) -> N
             )
 
 
-def problems_file(zone: Zone, private: PrivateRef) -> Path:
+def problems_file(zone: PrivateZone, private: PrivateRef) -> Path:
     """Return the file that lists the problems of a dataset's rows, for their owner.
 
     Each has a reason and, if it concerns one row, its number and field: a row that cannot vote, a text without letters,
@@ -151,7 +153,7 @@ def problems_file(zone: Zone, private: PrivateRef) -> Path:
     return zone.folder / f"{re.sub(r'[^A-Za-z0-9._-]', '_', private.name)[:100]}.json"
 
 
-def open_rows(zone: Zone, private: PrivateRef, fingerprint: str) -> OpenedRows:
+def open_rows(zone: PrivateZone, private: PrivateRef, fingerprint: str) -> OpenedRows:
     """Return the rows that a run uses; all usable rows if `rows` is not set.
 
     A row without text, label or configured person is left out, a decision that depends on that row alone. A seeded hash
@@ -188,7 +190,9 @@ def open_rows(zone: Zone, private: PrivateRef, fingerprint: str) -> OpenedRows:
     return OpenedRows(tuple(frame["text"].tolist()), tuple(frame["label"].tolist()), persons)
 
 
-def read_all(zone: Zone, private: PrivateRef, whole: bool = False) -> tuple[pd.DataFrame, list[dict[str, object]]]:
+def read_all(
+    zone: PrivateZone, private: PrivateRef, whole: bool = False
+) -> tuple[pd.DataFrame, list[dict[str, object]]]:
     """Return all rows, and the problems of a source whose query fails on its rows."""
     problems: list[dict[str, object]] = []
     try:
@@ -206,7 +210,7 @@ def read_all(zone: Zone, private: PrivateRef, whole: bool = False) -> tuple[pd.D
     return pd.DataFrame({name: pd.Series(dtype="int64" if name == "row" else "str") for name in columns}), problems
 
 
-def _fingerprint(zone: Zone, private: PrivateRef, frame: pd.DataFrame) -> str:
+def _fingerprint(zone: PrivateZone, private: PrivateRef, frame: pd.DataFrame) -> str:
     """Return the keyed hash of all rows with a text; of the name if there is none, as two empty sources differ.
 
     It covers labels and persons as stored, so that the datasets of earlier versions keep their fingerprint.
@@ -346,7 +350,7 @@ def _problem_of_label(label: object, labels: Sequence[str] | None) -> str:
     return "" if labels is None or label in labels else f"the label is not one of the task's: {', '.join(labels)}"
 
 
-def _write_problems(zone: Zone, private: PrivateRef, problems: list[dict[str, object]]) -> Path:
+def _write_problems(zone: PrivateZone, private: PrivateRef, problems: list[dict[str, object]]) -> Path:
     path = problems_file(zone, private)
     counts = Counter(str(problem["reason"]) for problem in problems)
     details = {"source": private.where.path, "counts": counts, "rows": ROWS_COUNTED, "problems": problems}
@@ -354,6 +358,6 @@ def _write_problems(zone: Zone, private: PrivateRef, problems: list[dict[str, ob
     return path
 
 
-def _refusal(zone: Zone, private: PrivateRef, code: str, reason: str) -> PrivateInputError:
+def _refusal(zone: PrivateZone, private: PrivateRef, code: str, reason: str) -> PrivateInputError:
     path = _write_problems(zone, private, [{"code": code, "reason": reason}])
     return PrivateInputError(code, path, redact(private.where.path))

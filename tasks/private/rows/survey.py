@@ -18,7 +18,7 @@ from connectors.interfaces.redaction import redact
 from connectors.interfaces.rows import RowsRef
 from connectors.interfaces.text_forms import label_form, normal_form
 from tasks.private.rows.quarantine import sealed, write_table_for_owner
-from tasks.private.rows.rows import Zone, count_problems, position, stored, usable_rows
+from tasks.private.rows.rows import PrivateZone, count_problems, position, stored, usable_rows
 
 SCRIPTS = {
     "ja": r"[\u3040-\u30ff]",
@@ -87,7 +87,7 @@ IsCut = Callable[[Sequence[str]], Sequence[bool]]
 """Returns which texts are longer than the encoder reads."""
 
 
-def survey(zone: Zone, where: RowsRef, is_cut: IsCut) -> Survey:
+def survey(zone: PrivateZone, where: RowsRef, is_cut: IsCut) -> Survey:
     """Read all records once and describe them, for their owner only.
 
     Unlike a run, this refuses a malformed line: its owner can correct it before any budget is spent.
@@ -98,7 +98,7 @@ def survey(zone: Zone, where: RowsRef, is_cut: IsCut) -> Survey:
 
 
 def split(
-    zone: Zone, where: RowsRef, share: float, labels: Sequence[str], files: tuple[Path, Path], is_cut: IsCut
+    zone: PrivateZone, where: RowsRef, share: float, labels: Sequence[str], files: tuple[Path, Path], is_cut: IsCut
 ) -> Survey:
     """Write private and test rows to two files with mode 0600; return the description of the private rows.
 
@@ -152,7 +152,7 @@ def _spellings(records: pd.DataFrame) -> dict[str, list[str]]:
     return {label: sorted(spellings) for label, spellings in written.items() if len(spellings) > 1}
 
 
-def _read(zone: Zone, where: RowsRef) -> tuple[pd.DataFrame, str]:
+def _read(zone: PrivateZone, where: RowsRef) -> tuple[pd.DataFrame, str]:
     """Return all rows, and the place of the first line that is not UTF-8."""
     where = replace(where, for_owner=True)
     try:

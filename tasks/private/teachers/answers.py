@@ -25,7 +25,7 @@ from connectors.interfaces.text_forms import normal_form
 from tasks.accounting.integer_noise import SumNoise
 from tasks.private.rows.quarantine import sealed
 from tasks.private.rows.rows import OpenedRows, open_rows
-from tasks.private.sums import OTHERS, CleanSums, Sides, SumJob, require_part, write_sums
+from tasks.private.sums import OTHERS, AttackInputs, CleanSums, SumJob, require_part, write_sums
 from tasks.private.teachers.promise import ANSWER_STEPS, CLASSES, TeacherPrivacy
 from tasks.private.votes.ballot import usable
 from tasks.private.votes.step import private_vectors
@@ -153,8 +153,8 @@ def _rows(rows: OpenedRows, vectors: Matrix | None, indices: Sequence[int], nega
     return TrainingRows([*texts, *negatives.texts], labels, CLASSES, vectors, weights)
 
 
-def answers_canary(noise: SumNoise[TeacherPrivacy]) -> Sides:
+def answers_canary(noise: SumNoise[TeacherPrivacy]) -> AttackInputs:
     """Return the attack: the canary is a row that turns its teacher from one class to the other."""
     queries = noise.privacy.numbers
     others = (np.full(queries, 0.5),) * OTHERS
-    return Sides((*others, np.zeros(queries)), (*others, np.ones(queries)), clean_answers)
+    return AttackInputs((*others, np.zeros(queries)), (*others, np.ones(queries)), clean_answers)

@@ -11,7 +11,7 @@ import numpy as np
 from connectors.interfaces.artifacts import ArtifactRef
 from tasks.accounting.integer_noise import SumNoise
 from tasks.private.rows.rows import open_rows
-from tasks.private.sums import CleanSums, Sides, SumJob, require_part, write_sums
+from tasks.private.sums import AttackInputs, CleanSums, SumJob, require_part, write_sums
 from tasks.private.teachers.promise import TeacherPrivacy
 from tasks.steps.tools import Tools
 
@@ -40,8 +40,8 @@ def clean_labels(labels: Sequence[str], classes: Sequence[str], noise: SumNoise[
     return CleanSums(counts)
 
 
-def canary(noise: SumNoise[TeacherPrivacy]) -> Sides:
+def canary(noise: SumNoise[TeacherPrivacy]) -> AttackInputs:
     """Return the attack: the canary is a row."""
     classes = "first class", "second class"
     labels = classes[:1] + classes[1:] * 3
-    return Sides(labels, (*labels, classes[0]), lambda rows: clean_labels(rows, classes, noise))
+    return AttackInputs(labels, (*labels, classes[0]), lambda rows: clean_labels(rows, classes, noise))

@@ -18,7 +18,7 @@ from tasks.private.teachers.promise import TeacherPrivacy
 from tasks.steps.reuse import step_key
 from tasks.steps.step import always, paid_step
 from tasks.steps.tools import Tools
-from tasks.steps.values import Payer, Reference, Written
+from tasks.steps.values import ChargedDataset, Reference, TextTable
 from tasks.students.spec import PublicTexts, StudentSpec, settings
 from tasks.students.training_set import embedder_of, public_texts
 from tasks.writing.class_balance import Shares, shares_of
@@ -35,7 +35,7 @@ class TeacherSpec:
     `negatives` generated texts and labels `queries` other texts, half of them `public` rows if there are any.
     """
 
-    payer: Payer
+    payer: ChargedDataset
     answers: SumNoise[TeacherPrivacy]
     student: StudentSpec
     teachers: int
@@ -55,7 +55,7 @@ class TeacherSpec:
 
 @paid_step("count labels", versions={"labels": 1})
 def count_labels(
-    tools: Tools, payer: Payer, noise: SumNoise[TeacherPrivacy], labels: tuple[str, ...]
+    tools: Tools, payer: ChargedDataset, noise: SumNoise[TeacherPrivacy], labels: tuple[str, ...]
 ) -> tuple[ArtifactRef, str]:
     """Release the number of private rows per class to labels/release.parquet."""
     job = sum_job(tools, payer, noise, {"numbers": noise.privacy.numbers, "labels": list(labels)}, {})
@@ -91,7 +91,7 @@ def shown_to_any(samples: int, spec: TeacherSpec) -> set[int]:
 
 
 @paid_step("teacher {number}", versions={"teach": 1}, value=lambda *_: None, runs_in_flow_process=always)
-def teach(tools: Tools, spec: TeacherSpec, number: int, written: Sequence[Written]) -> tuple[ArtifactRef | None, str]:
+def teach(tools: Tools, spec: TeacherSpec, number: int, written: Sequence[TextTable]) -> tuple[ArtifactRef | None, str]:
     """Train teacher `number` and store its answers in the private zone, unless they are stored or released."""
     if tools.ledger.released(spec.payer.dataset, _answers_job(tools, spec, written).key.key):
         return None, "not needed: the answers of all teachers are already released"
@@ -107,14 +107,14 @@ def teach(tools: Tools, spec: TeacherSpec, number: int, written: Sequence[Writte
 
 
 @paid_step("ask teachers", versions={"answers": 1}, runs_in_flow_process=always)
-def ask_teachers(tools: Tools, spec: TeacherSpec, written: Sequence[Written]) -> tuple[ArtifactRef, str]:
+def ask_teachers(tools: Tools, spec: TeacherSpec, written: Sequence[TextTable]) -> tuple[ArtifactRef, str]:
     """Release the teachers' summed answers and write them to answers/release.parquet."""
     job = _answers_job(tools, spec, written)
     paths = [_answers_path(tools, spec, number, written) for number in range(spec.teachers)]
     return release_answers(tools, job, paths)
 
 
-def _answers_job(tools: Tools, spec: TeacherSpec, written: Sequence[Written]) -> SumJob[TeacherPrivacy]:
+def _answers_job(tools: Tools, spec: TeacherSpec, written: Sequence[TextTable]) -> SumJob[TeacherPrivacy]:
     parameters = {"numbers": spec.answers.privacy.numbers} | _parameters(tools, spec)
     return sum_job(tools, spec.payer, spec.answers, parameters, _inputs(written))
 
@@ -131,21 +131,21 @@ def _parameters(tools: Tools, spec: TeacherSpec) -> dict[str, object]:
     } | ({"public": spec.public.content} if spec.public else {})
 
 
-def _inputs(written: Sequence[Written]) -> dict[str, str]:
+def _inputs(written: Sequence[TextTable]) -> dict[str, str]:
     return {"samples": content([entry.samples for entry in written])}
 
 
-def _answers_path(tools: Tools, spec: TeacherSpec, number: int, written: Sequence[Written]) -> str:
+def _answers_path(tools: Tools, spec: TeacherSpec, number: int, written: Sequence[TextTable]) -> str:
     more = {"number": number, "private": spec.payer.fingerprint, "rows": tools.private.where.choice}
     key = step_key("teach", _parameters(tools, spec) | more, _inputs(written))
     return f"private/teachers/{key.key[:32]}.npz"
 
 
-def _texts(written: Sequence[Written]) -> int:
+def _texts(written: Sequence[TextTable]) -> int:
     return sum(entry.samples.rows for entry in written)
 
 
-def queries_of(tools: Tools, spec: TeacherSpec, written: Sequence[Written]) -> PublicTexts:
+def queries_of(tools: Tools, spec: TeacherSpec, written: Sequence[TextTable]) -> PublicTexts:
     """Return the texts that teachers label: generated texts and as many public rows, shuffled by the seed.
 
     A student that learns from both kinds can separate them; teachers that recognise every generated text give it one

@@ -16,7 +16,7 @@ from tasks.private.training.tuned_classifier import train_classifier
 from tasks.steps.reuse import json_once, step_key
 from tasks.steps.step import as_json, paid_step, step
 from tasks.steps.tools import Tools
-from tasks.steps.values import Reference, Written
+from tasks.steps.values import Reference, TextTable
 from tasks.students.spec import PublicTexts, settings
 from tasks.students.testing import test_on
 from tasks.students.training_set import embedder_of, public_texts
@@ -26,7 +26,7 @@ from tasks.writing.usable_texts import require_usable
 
 
 @paid_step("train classifier under DP", versions={"classify": 2}, artifact=attrgetter("model"))
-def classify(tools: Tools, spec: ClassifySpec, written: Sequence[Written] = ()) -> tuple[Tuned, str]:
+def classify(tools: Tools, spec: ClassifySpec, written: Sequence[TextTable] = ()) -> tuple[Tuned, str]:
     """Train a classifier on the private rows and charge the ledger, both once."""
     against = None if spec.labels else _against(tools, spec, written)
     parameters = {
@@ -66,7 +66,7 @@ def shown_to_classifier(samples: int, spec: ClassifySpec) -> list[int]:
     return sorted(drawn[: spec.against].tolist())
 
 
-def _against(tools: Tools, spec: ClassifySpec, written: Sequence[Written]) -> PublicTexts:
+def _against(tools: Tools, spec: ClassifySpec, written: Sequence[TextTable]) -> PublicTexts:
     require_usable(tools, written)
     shown = shown_to_classifier(sum(entry.samples.rows for entry in written), spec)
     return public_texts(tools, written, shown, spec.student)

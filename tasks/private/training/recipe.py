@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from tasks.private.training.promise import Clipping, Training, TrainingNoise
-from tasks.steps.values import Payer
+from tasks.steps.values import ChargedDataset
 from tasks.students.spec import StudentSpec
 
 
@@ -37,7 +37,7 @@ ALPHA: Final = 8
 class PaidTraining:
     """One training: who pays, its noise, which is charged in full, and the settings that cost nothing."""
 
-    payer: Payer
+    payer: ChargedDataset
     noise: TrainingNoise
     learning_rate: float
     clipping: Clipping = "hooks"

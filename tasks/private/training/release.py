@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from tasks.private.release import AuditCase, Release, Released, Touched
+from tasks.private.release import AuditCase, Release, Released, UnnoisedUse
 from tasks.private.training.attack import TrainingAttack
 from tasks.private.training.promise import Clipping, TrainingNoise, describe_training
 from tasks.private.training.recipe import PaidTraining, Trained
-from tasks.steps.values import Payer
+from tasks.steps.values import ChargedDataset
 
 if TYPE_CHECKING:
     from connectors.interfaces.ledger import Charge
     from tasks.writing.prompts import TaskCard
 
-NOBODY = Payer("", "")
+NOBODY = ChargedDataset("", "")
 """Stands for the payer of an attack, which charges nobody."""
 
 
@@ -62,7 +62,7 @@ class TrainingRelease(Release):
 
     def outcome(self) -> Released:
         """Return the training as a sentence."""
-        exposed = Touched("training of the model, without noise", "its weights and texts", "privacy.epsilon: inf")
+        exposed = UnnoisedUse("training of the model, without noise", "its weights and texts", "privacy.epsilon: inf")
         return Released(
             self.name,
             "training",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from tasks.attacks.attack import Attack, claims_of
-from tasks.private.release import AuditCase, Release, Released, Touched
+from tasks.private.release import AuditCase, Release, Released, UnnoisedUse
 from tasks.private.votes.attack import vote_attack
 from tasks.private.votes.promise import VoteNoise, signal_index
 
@@ -64,7 +64,7 @@ class VotesRelease(Release):
         """Return the outputs that depend on votes, and the votes without noise."""
         noise = self.noise
         unnoised = noise.non_private and bool(noise.releases and noise.sensitivity)
-        exposed = Touched("votes without noise", "release.parquet of each iteration", "privacy.epsilon: inf")
+        exposed = UnnoisedUse("votes without noise", "release.parquet of each iteration", "privacy.epsilon: inf")
         return Released(
             self.name,
             "votes",

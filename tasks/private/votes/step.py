@@ -26,7 +26,7 @@ from tasks.private.votes.promise import VoteNoise, VotePrivacy
 from tasks.steps.reuse import step_key
 from tasks.steps.step import paid_step
 from tasks.steps.tools import RowTools, Tools
-from tasks.steps.values import Payer, Written
+from tasks.steps.values import ChargedDataset, TextTable
 from tasks.writing.texts import content, first_of_equal, read_samples, read_vectors
 from tasks.writing.usable_texts import require_usable
 
@@ -39,7 +39,7 @@ class VoteSpec:
     """
 
     iteration: int
-    payer: Payer
+    payer: ChargedDataset
     noise: VoteNoise
     scope: str
     needed: Mapping[str, int] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class VoteSpec:
 
 
 @paid_step("vote t={spec.iteration}", versions={"vote": 1})
-def vote(tools: Tools, spec: VoteSpec, written: Sequence[Written]) -> tuple[ArtifactRef, str]:
+def vote(tools: Tools, spec: VoteSpec, written: Sequence[TextTable]) -> tuple[ArtifactRef, str]:
     """Release the noisy votes for `written` once and write them to release.parquet."""
     key = vote_key("vote", tools, spec, written, {"rows": tools.private.where.choice})
 
@@ -61,7 +61,7 @@ def vote(tools: Tools, spec: VoteSpec, written: Sequence[Written]) -> tuple[Arti
     return write_votes(tools, spec, key, written, draw)
 
 
-def candidates(tools: Tools, written: Sequence[Written]) -> Candidates:
+def candidates(tools: Tools, written: Sequence[TextTable]) -> Candidates:
     """Return the candidates of a vote: `written` without duplicates in a class.
 
     Duplicates would split votes, and rounding would decide between equal texts (design: batch effects). The lowest
@@ -80,7 +80,7 @@ def write_votes(
     tools: Tools,
     spec: VoteSpec,
     key: StepKey,
-    written: Sequence[Written],
+    written: Sequence[TextTable],
     draw: Callable[[], StoredRelease],
     facts: Mapping[str, Any] = MappingProxyType({}),
 ) -> tuple[ArtifactRef, str]:
@@ -96,7 +96,7 @@ def write_votes(
     )
 
 
-def vote_key(step: str, tools: Tools, spec: VoteSpec, written: Sequence[Written], more: Mapping[str, Any]) -> StepKey:
+def vote_key(step: str, tools: Tools, spec: VoteSpec, written: Sequence[TextTable], more: Mapping[str, Any]) -> StepKey:
     """Return the key of a vote from noise, texts, rows and parameters `more`."""
     noise = spec.noise
     persons = dict[str, Any]()
@@ -116,7 +116,7 @@ def vote_key(step: str, tools: Tools, spec: VoteSpec, written: Sequence[Written]
         **more,
     }
     inputs = {"candidates": content([entry.samples for entry in written])}
-    sources = [entry.stands_on for entry in written]
+    sources = [entry.vector_inputs for entry in written]
     if any(sources):
         inputs["stands on"] = digest(sources)
     return step_key(step, parameters, inputs)
@@ -127,7 +127,7 @@ PROBE = "text"
 
 
 def release_votes(
-    tools: Tools, payer: Payer, slot: str, key: StepKey, noise: VoteNoise, candidates: Candidates
+    tools: Tools, payer: ChargedDataset, slot: str, key: StepKey, noise: VoteNoise, candidates: Candidates
 ) -> StoredRelease:
     """Return the noisy votes on `candidates`, drawn now or read from the ledger.
 

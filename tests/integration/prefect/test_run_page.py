@@ -26,7 +26,7 @@ from tasks.evaluation.steps import MeasureJob
 from tasks.prefect import page as page_steps
 from tasks.prefect.page import Page
 from tasks.prefect.runtime import run_step, submit_step, task_step
-from tasks.steps.values import Written
+from tasks.steps.values import TextTable
 from tests.support.runs.served_flow import artifacts, call_api
 from tests.support.servers.ports import free_port
 from tests.support.waits import wait_until
@@ -130,8 +130,8 @@ def ref(path: str) -> ArtifactRef:
 
 
 @task_step("write {name}")
-def write(name: str) -> Written:
-    return Written(name, 0, ref(name))
+def write(name: str) -> TextTable:
+    return TextTable(name, 0, ref(name))
 
 
 @task_step("weigh")

@@ -23,7 +23,7 @@ from tasks.private.density.step import estimate_density
 from tasks.private.draw_once import READ_BACK
 from tasks.private.teachers.step import teach
 from tasks.private.votes.step import vote
-from tasks.steps.values import Written
+from tasks.steps.values import TextTable
 from tasks.writing.texts import write_samples
 from tests.support.runs.kd_tutor import written_by
 from tests.support.runs.pipeline import FURTHER, METHODS, SMALL
@@ -58,7 +58,7 @@ def kinds(run: Run) -> list[str]:
     return [entry.kind for entry in run.tools.ledger.history("desk")]
 
 
-def release(run: Run, written: list[Written]) -> str:
+def release(run: Run, written: list[TextTable]) -> str:
     """Draw the first release of a run from its texts."""
     if isinstance(run, KdRun):
         return teach(run.tools, run.teacher_spec(), 0, written)[1]

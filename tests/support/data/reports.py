@@ -7,7 +7,7 @@ import numpy as np
 from connectors.interfaces.ledger import Charge
 from connectors.interfaces.models import Usage
 from tasks.evaluation.map_points import MapPoints
-from tasks.metrics.iteration_record import Facts
+from tasks.metrics.iteration_record import IterationRecord
 from tasks.private.release import Released
 from tasks.reporting.run_record import Outgoing, RunRecord, Scores
 
@@ -36,7 +36,7 @@ def one_iteration(number, **changes):
         "epsilon": spent,
         "releases": min(number + 1, 4),
     }
-    return Facts(**(values | changes))
+    return IterationRecord(**(values | changes))
 
 
 def made_up_report(**changes):

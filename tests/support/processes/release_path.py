@@ -24,7 +24,7 @@ from sqlalchemy.engine import default
 from flows.engine.prepare import Prepared
 from flows.engine.run_manifest import open_manifest
 from tasks.private.votes.step import VoteSpec, vote
-from tasks.steps.values import Payer, Written
+from tasks.steps.values import ChargedDataset, TextTable
 from tests.support.paths import ROOT
 from tests.support.runs.prepared_run import start, write_texts
 
@@ -60,10 +60,10 @@ def release_path(home: Path, rows: str, tell: Tell) -> None:
     name, ledger = run.tools.name, run.tools.ledger
     open_manifest("wasp", run).update()
     ledger.reserve(name.dataset, run.plan, "me")
-    written: list[Written] = []
+    written: list[TextTable] = []
     for iteration in range(run.guarantee.noise.releases):
         written.append(write_texts(run, iteration, run.card.label_names))
-        spec = VoteSpec(iteration, Payer(name.dataset, name.fingerprint), run.guarantee.noise, "all")
+        spec = VoteSpec(iteration, ChargedDataset(name.dataset, name.fingerprint), run.guarantee.noise, "all")
         ref, _ = vote(run.tools, spec, written)
         votes = run.tools.artifacts.read_table(ref)
         tell(f"vote-{iteration} {hashlib.sha256(votes.to_csv().encode()).hexdigest()}")

@@ -28,7 +28,7 @@ from tasks.private.rows.rows import identify, open_rows
 from tasks.private.votes.ballot import Ballot
 from tasks.private.votes.count import NoisyVotes, clean_votes
 from tasks.private.votes.step import VoteSpec, candidates, private_vectors
-from tasks.steps.values import Payer, Written
+from tasks.steps.values import ChargedDataset, TextTable
 from tests.support.runs.prepared_run import WORDS, start, write_texts
 
 LABELS = ("login_problem", "billing_question", "slow_internet")
@@ -180,13 +180,15 @@ class Federated:
         """Start every process again: nothing but files, books and the exchange is left."""
         return open_federated(self.folder, **self.changes)
 
-    def texts(self, iteration: int = 0) -> Written:
+    def texts(self, iteration: int = 0) -> TextTable:
         """Write the texts of an iteration, as models would."""
         return write_texts(self.run, iteration, LABELS)
 
     def spec(self, iteration: int = 0, respend: bool = False) -> VoteSpec:
         name = self.run.tools.run_name
-        return VoteSpec(iteration, Payer(name.dataset, name.fingerprint, respend), self.run.guarantee.noise, "all")
+        return VoteSpec(
+            iteration, ChargedDataset(name.dataset, name.fingerprint, respend), self.run.guarantee.noise, "all"
+        )
 
     def coordinator(self) -> Coordinator:
         return Coordinator(self.run.tools, self.spec(), self.run.federation, "step", {}, print)

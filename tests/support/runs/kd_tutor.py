@@ -10,7 +10,7 @@ from flows.engine.run import Run
 from flows.engine.run_manifest import open_manifest
 from flows.methods.kd_tutor.config import KdTutorConfig
 from flows.methods.kd_tutor.run import KdRun
-from tasks.steps.values import Written
+from tasks.steps.values import TextTable
 from tasks.writing.texts import embed_samples, write_samples
 from tests.support.data.short_texts import LABELS, WORDS, save_rows
 from tests.support.runs.pipeline import SMALL, merged
@@ -39,11 +39,11 @@ def opened(folder: Path, private: list[tuple[str, str]] | None = None, **changes
     return KdRun(prepared, open_manifest("kd_tutor", prepared), 0.0)
 
 
-def written_by(run: Run) -> list[Written]:
+def written_by(run: Run) -> list[TextTable]:
     """Write the texts of the first iteration and embed them."""
     made = []
     for job in run.write_jobs(0, run.equal_weights(), None, ()):
         samples, _ = write_samples(run.tools, job)
         down = run.tools.artifacts.info(samples)["down"]
-        made.append(embed_samples(run.tools, Written(job.plm, 0, samples, down=down))[0])
+        made.append(embed_samples(run.tools, TextTable(job.plm, 0, samples, down=down))[0])
     return made

@@ -12,7 +12,7 @@ from connectors.interfaces.ledger import ReleaseRequest
 from flows.config.files import check_config
 from flows.engine.prepare import Prepared, prepare
 from flows.methods.wasp.config import WaspConfig
-from tasks.steps.values import Written
+from tasks.steps.values import TextTable
 from tasks.writing.generate import ROW_TYPES
 from tests.support.runs.pipeline import values
 
@@ -56,7 +56,7 @@ def sample_rows(texts: Sequence[str], labels: Sequence[str], plm: str = "clerk",
     return rows.assign(tokens_in=0, tokens_out=0)[list(ROW_TYPES)]
 
 
-def write_texts(run: Prepared, iteration: int, labels: Sequence[str]) -> Written:
+def write_texts(run: Prepared, iteration: int, labels: Sequence[str]) -> TextTable:
     """Write the texts of one iteration and their embeddings, as models would; equal ones where they exist."""
     texts = [f"{WORDS[(n + iteration) % len(WORDS)]} {WORDS[n]} {iteration}" for n in range(len(WORDS))]
     own = [labels[(100 * iteration + n) % len(labels)] for n in range(len(texts))]
@@ -68,7 +68,7 @@ def write_texts(run: Prepared, iteration: int, labels: Sequence[str]) -> Written
     key = StepKey("texts", 1, {"place": location}, {})
     samples = artifacts.find(location, key) or artifacts.write_table(location, rows, key)
     vectors, location = run.tools.embedder.embed(texts), f"embeddings/{samples.sha256[:32]}.parquet"
-    return Written(
+    return TextTable(
         "clerk", iteration, samples, artifacts.find(location, key) or artifacts.write_matrix(location, vectors, key)
     )
 

@@ -67,7 +67,7 @@ def test_numbers_that_do_not_fit_the_registry_are_refused(parties: Path) -> None
         chosen = {"registry": str(parties / "parties.yaml"), "exchange": str(parties)} | changes
         with pytest.raises(ConfigError, match=said):
             federation_of(config := check_config(WaspConfig, values(private=None, parties=chosen), "the test"))
-        assert config.opens_rows
+        assert config.uses_private_rows
 
 
 def test_a_partition_makes_parties_that_only_have_to_be_started(parties: Path) -> None:

@@ -11,7 +11,7 @@ from flows.cli import start
 from flows.methods.wasp.opening import (
     CLOSED,
     WORTH,
-    Opening,
+    UseDecision,
     advice_text,
     least_index,
     measured_cells,
@@ -36,7 +36,7 @@ def sigma_of(epsilon: float) -> float:
     [(100, 10, False), (300, 10, True), (298, 10, False), (100, 3, True), (100, 2, False), (2000, 2, True)],
 )
 def test_index_and_measured_gain_decide(rows: int, classes: int, opens: bool) -> None:
-    opening = Opening(rows, classes, SIGMA)
+    opening = UseDecision(rows, classes, SIGMA)
     assert opening.opens == opens
     assert opening.to_json()["map"] == ("cosine" if opens else "none")
     assert ("keep your budget" in "\n".join(opening_lines(opening))) == (not opens)
@@ -45,8 +45,8 @@ def test_index_and_measured_gain_decide(rows: int, classes: int, opens: bool) ->
 @pytest.mark.parametrize("classes", EVERY)
 def test_more_rows_and_a_larger_epsilon_never_lower_the_forecast_or_close_the_rows(classes: int) -> None:
     epsilons = [sigma_of(epsilon) for epsilon in (1.0, 2.0, 4.0, 5.0, 8.0)]
-    paths = [[Opening(rows, classes, SIGMA) for rows in range(50, 3000, 50)]]
-    paths += [[Opening(rows, classes, sigma) for sigma in epsilons] for rows in (100, 750, 1000)]
+    paths = [[UseDecision(rows, classes, SIGMA) for rows in range(50, 3000, 50)]]
+    paths += [[UseDecision(rows, classes, sigma) for sigma in epsilons] for rows in (100, 750, 1000)]
     for before, after in (pair for path in paths for pair in pairwise(path)):
         assert after.opens >= before.opens
         assert all(more >= less for less, more in zip(before.gains, after.gains, strict=True))
@@ -55,39 +55,39 @@ def test_more_rows_and_a_larger_epsilon_never_lower_the_forecast_or_close_the_ro
 @pytest.mark.parametrize("classes", EVERY)
 def test_remedies_open_the_rows_and_less_does_not(classes: int) -> None:
     assert least_index(classes) >= CLOSED
-    opening = Opening(30, classes, SIGMA)
+    opening = UseDecision(30, classes, SIGMA)
     rows, fewer = opening.needed_rows(), opening.most_classes()
-    assert Opening(rows, classes, SIGMA).opens
-    assert not Opening(rows - 1, classes, SIGMA).opens
+    assert UseDecision(rows, classes, SIGMA).opens
+    assert not UseDecision(rows - 1, classes, SIGMA).opens
     if fewer is not None:
-        assert Opening(30, fewer, SIGMA).opens
+        assert UseDecision(30, fewer, SIGMA).opens
     epsilon = opening.needed_epsilon(1.0, 1e-5, 1.0)
     if epsilon is not None:
-        assert Opening(30, classes, sigma_of(epsilon)).opens
-        assert not Opening(30, classes, sigma_of(epsilon - (0.1 if epsilon < 10 else 1.0))).opens
+        assert UseDecision(30, classes, sigma_of(epsilon)).opens
+        assert not UseDecision(30, classes, sigma_of(epsilon - (0.1 if epsilon < 10 else 1.0))).opens
 
 
 def test_the_forecast_starts_with_its_range_and_names_the_best_floor() -> None:
-    line, floor = opening_lines(Opening(120, 6, sigma_of(4.0)))[1:]
+    line, floor = opening_lines(UseDecision(120, 6, sigma_of(4.0)))[1:]
     assert line.startswith("expect        +4 to +19 points of accuracy over texts alone")
     assert "depends on how good the texts already are" in line
     assert "+2.0 on average of 79 measurements; none is of medical texts" in floor
 
 
 def test_an_index_of_persons_counts_persons() -> None:
-    opening = Opening(300, 8, sigma_of(1.0), protects="person")
+    opening = UseDecision(300, 8, sigma_of(1.0), protects="person")
     assert "= 300 persons / (8 classes" in opening_lines(opening)[0]
-    assert Opening.from_json(opening.to_json()) == opening
-    assert " persons. Or " in remedy_line(Opening(20, 8, sigma_of(1.0), protects="person"), None)
+    assert UseDecision.from_json(opening.to_json()) == opening
+    assert " persons. Or " in remedy_line(UseDecision(20, 8, sigma_of(1.0), protects="person"), None)
 
 
 def test_good_texts_lower_the_forecast_and_no_student_passes_100_percent() -> None:
-    plan: dict[str, Any] = {"opening": Opening(120, 6, sigma_of(4.0)).to_json()}
-    plan["lines"] = opening_lines(Opening(120, 6, sigma_of(4.0)))
+    plan: dict[str, Any] = {"opening": UseDecision(120, 6, sigma_of(4.0)).to_json()}
+    plan["lines"] = opening_lines(UseDecision(120, 6, sigma_of(4.0)))
     informed = with_zero_shot(plan, 0.80)
     assert informed["lines"][1].startswith("expect        +3 to +6 points")
     assert "texts alone, 80.0 %" in informed["lines"][1]
-    assert Opening(10**6, 10, 1.0, 0.99).gains[1] <= 0.01
+    assert UseDecision(10**6, 10, 1.0, 0.99).gains[1] <= 0.01
 
 
 def test_every_gain_is_over_a_floor_that_is_at_least_zero_shot() -> None:
@@ -99,7 +99,7 @@ def test_every_gain_is_over_a_floor_that_is_at_least_zero_shot() -> None:
 
 def test_two_classes_need_an_index_at_which_a_release_was_worth_its_budget() -> None:
     assert 4 * CLOSED < least_index(2) < math.inf
-    assert sum(Opening(2000, 2, SIGMA).gains) / 2 >= WORTH
+    assert sum(UseDecision(2000, 2, SIGMA).gains) / 2 >= WORTH
 
 
 def test_the_advice_ends_with_the_lines_of_a_configuration() -> None:

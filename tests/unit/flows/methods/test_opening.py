@@ -39,7 +39,7 @@ def config(rows: int | None, epsilon: float = 4.0, **changes: Any) -> WaspConfig
 )
 def test_rows_epsilon_and_classes_decide_what_is_released(rows: int, epsilon: float, task: str, opens: bool) -> None:
     made = config(rows, epsilon, task=task)
-    assert made.opens_rows == opens
+    assert made.uses_private_rows == opens
     assert len(guarantee_of(made).charges) == opens
     assert numbers_of(made)["epsilon_exact"] == (
         None if epsilon == float("inf") else pytest.approx(epsilon * opens, rel=1e-4)
@@ -64,7 +64,7 @@ def test_closed_rows_are_never_opened_and_no_dataset_enters_the_ledger(tmp_path:
     home.mkdir(mode=0o700)
     prepared = prepare("wasp", config(40), home)  # the private file does not exist
     assert prepared.tools.config.private is None
-    assert prepared.asked.private is not None
+    assert prepared.requested_config.private is not None
     assert prepared.plan.charges == ()
     assert prepared.tools.run_name.dataset == ""
     assert prepared.tools.ledger.known("desk") is None
@@ -76,7 +76,7 @@ def test_closed_rows_are_never_opened_and_no_dataset_enters_the_ledger(tmp_path:
 
 @pytest.mark.parametrize("setting", [{"contrast": False}, {"weighting": False}, {"weights_by": "softmax"}])
 def test_a_setting_of_guidance_without_effect_is_refused(setting: dict[str, Any]) -> None:
-    assert config(120, method=setting).opens_rows, "the setting takes effect"
+    assert config(120, method=setting).uses_private_rows, "the setting takes effect"
     closed = config(40, method=setting)
     for idle in (closed.model_copy(update={"private": None}), closed):
         with pytest.raises(ConfigError, match="has no effect, because no private row guides the texts"):

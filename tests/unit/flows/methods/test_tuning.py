@@ -18,7 +18,7 @@ from flows.methods.tuning import paid_training
 from flows.runtime.stores import open_ledger
 from tasks.private.training.promise import TrainingNoise, calibrate_training
 from tasks.private.training.recipe import PaidTraining
-from tasks.steps.values import Payer
+from tasks.steps.values import ChargedDataset
 
 SELECTED = ["method.select=dp_sgd", "method.training={declared_rows: 500, batch_rows: 50, steps: 30, clipping: ghost}"]
 METHODS: dict[str, tuple[list[str], Any]] = {
@@ -37,7 +37,9 @@ def training(name: str, *changes: str) -> tuple[Any, PaidTraining, Any]:
     guarantee = guarantee_of(config)
     (charge,) = next(release for release in guarantee.releases if release.name == "training").charges()
     prepared = SimpleNamespace(guarantee=guarantee, card=load_task("support_desk"))
-    run: Any = SimpleNamespace(config=config, payer=Payer("notes", "fingerprint"), prepared=prepared, plms=["writer"])
+    run: Any = SimpleNamespace(
+        config=config, payer=ChargedDataset("notes", "fingerprint"), prepared=prepared, plms=["writer"]
+    )
     steps = config.method if name == "dp_sgd_gen_here" else config.method.training
     return steps, paid(run), charge
 

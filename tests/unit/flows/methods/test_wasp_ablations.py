@@ -15,7 +15,7 @@ from flows.methods.wasp.config import WaspConfig
 from flows.methods.wasp.run import WaspRun
 from flows.runtime.manifest import RunManifest
 from tasks.guidance.weights import weigh
-from tasks.steps.values import Payer, Written
+from tasks.steps.values import ChargedDataset, TextTable
 from tests.support.runs.pipeline import SMALL
 from tests.support.runs.prepared_run import config
 
@@ -26,10 +26,10 @@ def asked(home: Path, **changes: Any) -> dict[str, Any]:
     """Return the requests of the steps of the second round, without names of runs and places."""
     prepared = prepare("wasp", config(**changes), home)
     run = WaspRun(prepared, RunManifest(prepared.tools.artifacts, {}), 0.0)
-    written = [Written(plm, 0, dataclasses.replace(REF, path=plm, rows=12)) for plm in run.plms]
+    written = [TextTable(plm, 0, dataclasses.replace(REF, path=plm, rows=12)) for plm in run.plms]
     equal = {plm: 1 / len(run.plms) for plm in run.plms}
     votes = not run.config.method.releases_density
-    vote = dataclasses.replace(run.vote_spec(1), payer=Payer("", "")) if votes else None
+    vote = dataclasses.replace(run.vote_spec(1), payer=ChargedDataset("", "")) if votes else None
     return {
         "write": run.write_jobs(1, equal, REF, written),
         "vote": vote,

@@ -15,7 +15,7 @@ from flows.publish.export import write_json_lines
 from flows.publish.gate import search
 from flows.runtime.manifest import read_manifest
 from tasks.private.votes.step import VoteSpec, vote
-from tasks.steps.values import Payer
+from tasks.steps.values import ChargedDataset
 from tests.support.data.short_texts import rows, save_rows
 from tests.support.runs.federation import open_federated
 from tests.support.runs.prepared_run import LABELS, start, write_texts
@@ -44,7 +44,7 @@ def voted(tmp_path: Path) -> Prepared:
     run = start(home, private=save_rows(tmp_path / "rows.jsonl", rows(20, seed=1)) | {"name": "desk"})
     name = run.tools.run_name
     run.tools.ledger.reserve(name.dataset, run.plan, "me")
-    spec = VoteSpec(0, Payer(name.dataset, name.fingerprint), run.guarantee.noise, "all")
+    spec = VoteSpec(0, ChargedDataset(name.dataset, name.fingerprint), run.guarantee.noise, "all")
     vote(run.tools, spec, [write_texts(run, 0, LABELS)])
     open_manifest("wasp", run).update()
     return run

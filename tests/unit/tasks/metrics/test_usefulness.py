@@ -22,7 +22,7 @@ from tasks.metrics.registry import compared_names
 from tasks.metrics.usefulness import ACCURACIES, Accuracy, Baseline, DiscriminatorTest, Usefulness
 from tasks.private.density.features import features_of
 from tasks.steps.reuse import step_key
-from tasks.steps.values import Reference, Written
+from tasks.steps.values import Reference, TextTable
 from tasks.students.spec import StudentSpec
 from tasks.students.training_set import SOFT
 from tasks.writing.texts import embed_samples
@@ -145,16 +145,16 @@ class Desk:
 
     def written(
         self, name: str, texts: int, shift: int = 0, keep: Callable[[Any], Any] = lambda table: table
-    ) -> Written:
+    ) -> TextTable:
         chosen = self.rows.groupby("label", group_keys=False).head(texts).reset_index(drop=True)
         moved = {label: self.labels[(n + shift) % len(self.labels)] for n, label in enumerate(self.labels)}
         table = sample_rows(chosen["text"].tolist(), chosen["label"].map(moved).tolist(), name)
         path = f"runs/r/iteration=0/plm={name}/samples.parquet"
         key = step_key("generate", {"plm": name}, {})
         samples = self.tools.artifacts.write_table(path, keep(table).reset_index(drop=True), key)
-        return embed_samples(self.tools, Written(name, 0, samples))[0]
+        return embed_samples(self.tools, TextTable(name, 0, samples))[0]
 
-    def job(self, zero_shot: Written, guided: Written, kind: str = "linear", balanced: bool = False) -> BaselineJob:
+    def job(self, zero_shot: TextTable, guided: TextTable, kind: str = "linear", balanced: bool = False) -> BaselineJob:
         spec = StudentSpec(kind)
         return BaselineJob(TrainJob((guided,), spec, self.labels, self.test), (zero_shot,), balanced)
 

@@ -30,7 +30,7 @@ from tasks.private.training.recipe import PaidTraining, Trained
 from tasks.private.votes import step as release
 from tasks.private.votes.attack import vote_attack
 from tasks.private.votes.promise import VotePrivacy, calibrate
-from tasks.steps.values import Payer
+from tasks.steps.values import ChargedDataset
 
 FEW, MANY = 60, 400
 """Trials that show a tenth of the noise beyond doubt; an attack on Laplace noise needs more."""
@@ -55,7 +55,7 @@ def part(privacy: Any) -> Attack:
 
 def training(trained: Trained) -> Attack:
     noise = calibrate_training(Training(20, 64, 512), 4.0, 1e-5)
-    return TrainingAttack("dp_sgd training", noise, PaidTraining(Payer("", ""), noise, 0.1), trained)
+    return TrainingAttack("dp_sgd training", noise, PaidTraining(ChargedDataset("", ""), noise, 0.1), trained)
 
 
 PERSON: dict[str, Any] = {"protects": "person", "rows_per_person": 3}

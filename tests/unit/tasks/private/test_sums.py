@@ -31,7 +31,7 @@ from tasks.private.teachers.answers import clean_answers
 from tasks.private.teachers.labels import clean_labels
 from tasks.private.teachers.promise import TeacherPrivacy
 from tasks.private.votes.ballot import Ballot
-from tasks.steps.values import Payer
+from tasks.steps.values import ChargedDataset
 
 LABELS = ("a", "b", "c")
 ODD = [0.0, 1.0, -3.5, 1e-30, 1e30, math.inf, math.nan]
@@ -206,7 +206,7 @@ def paying(folder: Path, noise: SumNoise[Any]) -> tuple[Any, SumJob[Any]]:
     ledger.reserve("notes", BudgetPlan("run", "wasp", 1e-5, (noise.charge,)), "Ada")
     zone = SimpleNamespace(folder=folder / "problems")
     tools = SimpleNamespace(run_id="run", ledger=ledger, zone=zone, artifacts=Artifacts(folder))
-    return tools, SumJob(Payer("notes", "fingerprint"), noise, StepKey("sums", 1, {}, {}))
+    return tools, SumJob(ChargedDataset("notes", "fingerprint"), noise, StepKey("sums", 1, {}, {}))
 
 
 @every_kind

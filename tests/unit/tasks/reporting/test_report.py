@@ -16,7 +16,7 @@ import pytest
 from connectors.interfaces.models import Usage
 from tasks.metrics.answer_counts import AnswerCounts
 from tasks.metrics.usefulness import ACCURACIES, ON_ROWS, Accuracy, Baseline, DiscriminatorTest, Usefulness
-from tasks.private.release import Touched
+from tasks.private.release import UnnoisedUse
 from tasks.reporting import plots
 from tasks.reporting import text as words
 from tasks.reporting.report import render
@@ -44,7 +44,7 @@ PAGES = {
         "iterations": (one_iteration(0, epsilon=None), one_iteration(1, epsilon=None)),
     },
     "unnoised_numbers": {
-        "touched": (Touched("an audit", "runs/x/private_metrics.json", "its reason"),),
+        "touched": (UnnoisedUse("an audit", "runs/x/private_metrics.json", "its reason"),),
     },
     "unmeasured": {"scores": None, "map": None, "iterations": (one_iteration(0, **BARE), one_iteration(1, **BARE))},
     "failed": {

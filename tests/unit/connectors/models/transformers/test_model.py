@@ -174,7 +174,7 @@ def test_an_empty_prompt_is_answered(tiny_models):
         assert answer.tokens_out >= 1
 
 
-def test_max_tokens_caps_what_the_task_asks(tiny_models):
+def test_max_tokens_caps_the_length_of_the_task(tiny_models):
     assert {a.tokens_out for a in opened(tiny_models["gpt2"], max_tokens=3).complete(prompts(3))} == {3}
 
 

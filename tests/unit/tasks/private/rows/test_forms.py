@@ -12,17 +12,17 @@ from connectors.interfaces.rows import PrivateRef, RowsRef
 from connectors.rows.reader import read_rows
 from connectors.security.record_hashes import dataset_fingerprint, mark_hash, record_hash
 from tasks.private.rows.marks import Marker
-from tasks.private.rows.rows import Zone, identify, open_rows, require_rows_of
+from tasks.private.rows.rows import PrivateZone, identify, open_rows, require_rows_of
 from tasks.private.rows.survey import survey
 
 SECRET = bytes(32)
 
 
-def zone(folder: Path) -> Zone:
+def zone(folder: Path) -> PrivateZone:
     """Return a zone that reads files, with keyed hashes and marks."""
     marker = Marker(partial(mark_hash, SECRET), lambda _: ())
     hashes = partial(record_hash, SECRET), partial(dataset_fingerprint, SECRET)
-    return Zone(read_rows, *hashes, folder / "problems", "key", b"", marker)
+    return PrivateZone(read_rows, *hashes, folder / "problems", "key", b"", marker)
 
 
 def frame(**columns: Any) -> pd.DataFrame:

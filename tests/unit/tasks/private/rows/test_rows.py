@@ -17,7 +17,7 @@ from connectors.interfaces.rows import PrivateRef, RowsRef
 from connectors.security.record_hashes import dataset_fingerprint, record_hash
 from tasks.private.rows.marks import Marker, marks_of
 from tasks.private.rows.quarantine import sealed, write_for_owner
-from tasks.private.rows.rows import Identity, OpenedRows, Zone, identify, open_rows
+from tasks.private.rows.rows import Identity, OpenedRows, PrivateZone, identify, open_rows
 from tasks.private.rows.survey import Survey, language_of
 from tests.support.data.private_zone import SECRET, zone
 
@@ -105,7 +105,7 @@ def refused(error: Exception, folder: Path) -> WaspError:
     def broken(_: RowsRef) -> pd.DataFrame:
         raise error
 
-    location = Zone(broken, partial(record_hash, SECRET), partial(dataset_fingerprint, SECRET), folder)
+    location = PrivateZone(broken, partial(record_hash, SECRET), partial(dataset_fingerprint, SECRET), folder)
     with pytest.raises(WaspError) as raised:
         identify(location, PrivateRef("x", RowsRef("p")), LABELS, [])
     return raised.value

@@ -23,7 +23,7 @@ from tasks.private.teachers import answers as teachers
 from tasks.private.teachers import step as teaching
 from tasks.private.teachers.answers import TeacherJob, clean_answers, shard, shard_of
 from tasks.private.teachers.promise import TeacherPrivacy
-from tasks.steps.values import Payer, Written
+from tasks.steps.values import ChargedDataset, TextTable
 from tasks.students.spec import StudentSpec
 from tests.support.data.short_texts import LABELS, save_rows
 from tests.support.ledgers import output_of
@@ -33,20 +33,20 @@ from tests.support.runs.kd_tutor import opened, texts, written_by
 SECRET = b"s" * 32
 
 
-def taught(run: KdRun) -> tuple[teaching.TeacherSpec, list[Written]]:
+def taught(run: KdRun) -> tuple[teaching.TeacherSpec, list[TextTable]]:
     spec, written = run.teacher_spec(), written_by(run)
     for number in range(spec.teachers):
         teaching.teach(run.tools, spec, number, written)
     return spec, written
 
 
-def answers_of(run: KdRun, spec: teaching.TeacherSpec, written: list[Written]) -> list[np.ndarray[Any, Any]]:
+def answers_of(run: KdRun, spec: teaching.TeacherSpec, written: list[TextTable]) -> list[np.ndarray[Any, Any]]:
     places = [teaching._answers_path(run.tools, spec, number, written) for number in range(spec.teachers)]
     result = [run.tools.artifacts.read_private_arrays(position) for position in places]
     return [item["answers"] for item in result if item is not None]
 
 
-def student_of(run: KdRun, spec: teaching.TeacherSpec, written: list[Written]) -> Any:
+def student_of(run: KdRun, spec: teaching.TeacherSpec, written: list[TextTable]) -> Any:
     """Release the answers of the teachers and train the discriminator on them."""
     answered, _ = teaching.ask_teachers(run.tools, spec, written)
     return discriminator.train_discriminator(run.tools, spec, written, answered)[0]
@@ -159,7 +159,7 @@ def test_lost_answers_stop_the_release_before_it_is_paid(tmp_path: Path) -> None
 
 def test_teachers_never_learn_from_what_they_are_queried_about() -> None:
     answers = calibrate_sums(TeacherPrivacy("answers", 1.0, 1e-5, 20))
-    spec = teaching.TeacherSpec(Payer("", ""), answers, StudentSpec("linear"), 4, 12)
+    spec = teaching.TeacherSpec(ChargedDataset("", ""), answers, StudentSpec("linear"), 4, 12)
     shown = [teaching.shown_to(48, number, spec) for number in range(4)]
     assert {queries for queries, _ in shown} == {shown[0][0]}
     for queries, negatives in shown:
@@ -170,7 +170,7 @@ def test_teachers_never_learn_from_what_they_are_queried_about() -> None:
         teaching.shown_to(20, 0, spec)
 
 
-def with_test_rows(folder: Path, groups: Any = None) -> tuple[KdRun, teaching.TeacherSpec, list[Written]]:
+def with_test_rows(folder: Path, groups: Any = None) -> tuple[KdRun, teaching.TeacherSpec, list[TextTable]]:
     """Return a run whose test rows are drawn like its private rows, after its teachers."""
     rows = save_rows(folder / "test.jsonl", texts(60, 9))
     more = {"written": 96, "samples": 24}

@@ -12,7 +12,7 @@ from tasks.private.training.attack import TrainingAttack
 from tasks.private.training.dp_train import train_privately
 from tasks.private.training.promise import Clipping, Training, TrainingNoise, calibrate_training
 from tasks.private.training.recipe import PaidTraining, Recipe, Trained
-from tasks.steps.values import Payer
+from tasks.steps.values import ChargedDataset
 
 pytest.importorskip("opacus")
 pytest.importorskip("torch")
@@ -25,7 +25,7 @@ def noise() -> TrainingNoise:
 
 
 def findings(noise: TrainingNoise, trained: Trained = "linear", clipping: Clipping = "hooks") -> list[Finding]:
-    paid = PaidTraining(Payer("", ""), noise, 0.1, clipping)
+    paid = PaidTraining(ChargedDataset("", ""), noise, 0.1, clipping)
     return TrainingAttack("dp_sgd training", noise, paid, trained).findings(TRIALS)
 
 

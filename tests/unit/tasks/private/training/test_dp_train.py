@@ -25,7 +25,7 @@ from tasks.private.training.promise import Training, calibrate_training
 from tasks.private.training.recipe import PaidTraining, Recipe
 from tasks.private.training.tuned_classifier import vector_head
 from tasks.private.training.tuned_writer import lock_training, pay
-from tasks.steps.values import Payer
+from tasks.steps.values import ChargedDataset
 from tests.support.models.dp_training import gradient_norms, model, recipe, rows, taken
 from tests.support.paths import ROOT
 
@@ -301,7 +301,7 @@ def test_a_payment_that_another_process_makes_meanwhile_is_not_used(tmp_path):
     ledger = SimpleNamespace(released=lambda *_: False, release_once=lambda *_: released_before)
     tools = SimpleNamespace(run_id="run", ledger=ledger, artifacts=Artifacts(tmp_path))
     with pytest.raises(LedgerError, match="Another process is charging this training"):
-        pay(tools, PaidTraining(Payer("notes", "fingerprint"), noise, 0.1), "payment {}".format)
+        pay(tools, PaidTraining(ChargedDataset("notes", "fingerprint"), noise, 0.1), "payment {}".format)
 
 
 @pytest.mark.runs
@@ -380,7 +380,7 @@ def test_a_training_whose_checkpoint_was_dropped_is_paid_again(tmp_path):
     tools = SimpleNamespace(run_id="run", ledger=ledger, artifacts=Artifacts(tmp_path))
 
     def paid(respend: bool = False):
-        training = PaidTraining(Payer("notes", "fingerprint", respend), noise, 0.1)
+        training = PaidTraining(ChargedDataset("notes", "fingerprint", respend), noise, 0.1)
         return pay(tools, training, "training of payment {}".format)
 
     taken, first = paid()

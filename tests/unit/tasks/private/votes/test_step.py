@@ -21,7 +21,7 @@ from tasks.private.rows.rows import OpenedRows
 from tasks.private.votes.ballot import Candidates
 from tasks.private.votes.count import NoisyVotes
 from tasks.private.votes.step import private_vectors, release_votes
-from tasks.steps.values import Payer
+from tasks.steps.values import ChargedDataset
 from tests.support.data.elections import squared_bound
 from tests.support.data.short_texts import LABELS, Row, rows, save_rows
 from tests.support.runs.pipeline import SMALL
@@ -43,7 +43,7 @@ def clean(run: Prepared, iteration: int, standing: Candidates) -> np.ndarray:
     ledger: Any = SimpleNamespace(release_once=lambda request, draw, prepare: draw())
     names, called = ("zone", "private", "artifacts", "embedder", "run_id"), run.tools.run_name
     tools: Any = SimpleNamespace(ledger=ledger, **{name: getattr(run.tools, name) for name in names})
-    payer, key = Payer(called.dataset, called.fingerprint), StepKey("vote", 1, {}, {})
+    payer, key = ChargedDataset(called.dataset, called.fingerprint), StepKey("vote", 1, {}, {})
     drawn: Any = release_votes(tools, payer, f"vote-{iteration}", key, run.guarantee.noise, standing)
     votes = NoisyVotes.from_bytes(drawn)
     return np.stack([votes.near, votes.far], axis=1)
@@ -211,7 +211,7 @@ def test_three_datasets_of_one_ledger_are_embedded_at_the_same_time(
     def release(run: Prepared) -> bool:
         name = run.tools.run_name
         run.tools.ledger.reserve(name.dataset, run.plan, "me")
-        payer, key = Payer(name.dataset, name.fingerprint), StepKey("vote", 1, {"run": name.run_id}, {})
+        payer, key = ChargedDataset(name.dataset, name.fingerprint), StepKey("vote", 1, {"run": name.run_id}, {})
         return release_votes(run.tools, payer, "vote-0", key, run.guarantee.noise, standing(run, 10)).reused
 
     with ThreadPoolExecutor(3) as pool:
