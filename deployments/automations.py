@@ -27,8 +27,12 @@ def declare(client: SyncPrefectClient) -> str:
     stored = client.read_automations_by_name(automation.name)
     if not stored:
         client.create_automation(automation)
-    elif stored[0].description != automation.description:  # an update forgets the heartbeats of running runs
-        client.update_automation(stored[0].id, automation.model_copy(update={"enabled": stored[0].enabled}))
+    elif (
+        stored[0].description != automation.description
+    ):  # an update forgets the heartbeats of running runs
+        client.update_automation(
+            stored[0].id, automation.model_copy(update={"enabled": stored[0].enabled})
+        )
     return automation.name
 
 

@@ -42,7 +42,11 @@ def register(client: SyncPrefectClient) -> Iterator[str]:
     versions = {deployment.name: deployment.version for deployment in deployments()}
     stored = {name: _read(client, name) for name in versions}
     new = [name for name, deployment in stored.items() if deployment is None]
-    outdated = [name for name, deployment in stored.items() if deployment and deployment.version != versions[name]]
+    outdated = [
+        name
+        for name, deployment in stored.items()
+        if deployment and deployment.version != versions[name]
+    ]
     _deploy([*new, *outdated])
     for deployment in stored.values():
         if deployment and deployment.paused:  # `prefect deploy` activates it
@@ -91,12 +95,22 @@ def _read(client: SyncPrefectClient, name: str) -> DeploymentResponse | None:
 def _deploy(names: Sequence[str]) -> None:
     if not names:
         return
-    command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--prefect-file", str(PREFECT_FILE)]
+    command = [
+        sys.executable,
+        "-m",
+        "prefect",
+        "--no-prompt",
+        "deploy",
+        "--prefect-file",
+        str(PREFECT_FILE),
+    ]
     for name in names:
         command += ["--name", name.partition("/")[2]]
     done = subprocess.run(command, capture_output=True, text=True)  # noqa: S603  (a command of our own)
     if done.returncode:
-        raise WaspError(f"prefect deploy failed. The end of its output:\n{redact((done.stdout + done.stderr)[-1500:])}")
+        raise WaspError(
+            f"prefect deploy failed. The end of its output:\n{redact((done.stdout + done.stderr)[-1500:])}"
+        )
 
 
 if __name__ == "__main__":

@@ -53,11 +53,17 @@ class Deployment:
         if "config" not in self.entry:
             parameters: dict[str, Any] = self.entry["parameters"]
             return parameters
-        model = next(entry.config for entry in flows() if entry.entrypoint == self.entry["entrypoint"])
+        model = next(
+            entry.config for entry in flows() if entry.entrypoint == self.entry["entrypoint"]
+        )
         path = SHIPPED / f"{self.entry['config']}.yaml"
-        written = {name: value for name, value in merge(read_layers(path)).items() if name != FLOW_KEY}
+        written = {
+            name: value for name, value in merge(read_layers(path)).items() if name != FLOW_KEY
+        }
         config = check_config(model, written, str(path))
-        values: dict[str, Any] = config.model_dump(mode="json", exclude={"data_root"}, exclude_none=True)
+        values: dict[str, Any] = config.model_dump(
+            mode="json", exclude={"data_root"}, exclude_none=True
+        )
         for field in self.entry.get("blank", ()):
             *groups, last = field.split(".")
             group = values
@@ -76,12 +82,17 @@ class Deployment:
 
 def deployments() -> list[Deployment]:
     """Return the deployments of prefect.yaml."""
-    return [Deployment(entry) for entry in yaml.safe_load(PREFECT_FILE.read_text(encoding="utf-8"))["deployments"]]
+    return [
+        Deployment(entry)
+        for entry in yaml.safe_load(PREFECT_FILE.read_text(encoding="utf-8"))["deployments"]
+    ]
 
 
 def form(name: str) -> dict[str, Any]:
     """Return the configuration and version of a deployment: a step of `prefect deploy`, which fills in its entry."""
-    deployment = next(deployment for deployment in deployments() if deployment.entry["name"] == name)
+    deployment = next(
+        deployment for deployment in deployments() if deployment.entry["name"] == name
+    )
     return {"config": deployment.parameters.get("config"), "version": deployment.version}
 
 

@@ -31,7 +31,10 @@ OTHERS = ("audit", "compare")
 
 def method_names() -> tuple[str, ...]:
     """Return the names of all methods; methods of other packages come last."""
-    return (*METHODS, *(name for name in sorted(entry_points(group=GROUP).names) if name not in METHODS))
+    return (
+        *METHODS,
+        *(name for name in sorted(entry_points(group=GROUP).names) if name not in METHODS),
+    )
 
 
 def flow_names() -> tuple[str, ...]:

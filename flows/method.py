@@ -49,7 +49,9 @@ class FlowEntry:
 
     def __post_init__(self, continued: bool | None) -> None:
         if continued is not None:
-            warnings.warn("Method: write resumable instead of continued", DeprecationWarning, stacklevel=3)
+            warnings.warn(
+                "Method: write resumable instead of continued", DeprecationWarning, stacklevel=3
+            )
             object.__setattr__(self, "resumable", continued)
 
     @property

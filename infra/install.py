@@ -24,23 +24,44 @@ SIZES = {"demo": "3 GB", "stack": "3 GB", "dev": "4 GB"}
 GPU_SIZE = "5 GB more"
 DEV = "dev"
 """All extras, and the dependency group of development, which is not in the package's metadata."""
-PIP_SETTINGS = {"find-links": "UV_FIND_LINKS", "index-url": "UV_DEFAULT_INDEX", "extra-index-url": "UV_INDEX"}
+PIP_SETTINGS = {
+    "find-links": "UV_FIND_LINKS",
+    "index-url": "UV_DEFAULT_INDEX",
+    "extra-index-url": "UV_INDEX",
+}
 """Settings of pip and the variables in which uv takes them; like pip, uv then takes the best version of all indexes."""
 
 
 def main(extra: str) -> int:
     """Print what is installed, how large it is and from where; install it."""
     on_gpu, index = has_gpu(), "" if has_gpu() else cpu_index()
-    size = SIZES.get(extra, "some GB") + ("" if index else f" (and up to {GPU_SIZE} with the CUDA build of torch)")
-    reason = "a GPU was found" if on_gpu else "no GPU" if index else f"no GPU, but {CPU_INDEX} does not answer"
+    size = SIZES.get(extra, "some GB") + (
+        "" if index else f" (and up to {GPU_SIZE} with the CUDA build of torch)"
+    )
+    reason = (
+        "a GPU was found"
+        if on_gpu
+        else "no GPU"
+        if index
+        else f"no GPU, but {CPU_INDEX} does not answer"
+    )
     build = "the CPU build" if index else "the default build"
-    print(f"Installing [{extra}]: about {size} of disk, a minute or two. torch: {build} ({reason}).", flush=True)
+    print(
+        f"Installing [{extra}]: about {size} of disk, a minute or two. torch: {build} ({reason}).",
+        flush=True,
+    )
     python = [sys.executable, "-m"]
     uv = [*python, "uv", "pip", "install", "--quiet", "--python", sys.executable]
-    indexes = ["--index-strategy", "unsafe-best-match", *(["--extra-index-url", index] if index else [])]
+    indexes = [
+        "--index-strategy",
+        "unsafe-best-match",
+        *(["--extra-index-url", index] if index else []),
+    ]
     group = ["--group", f"{ROOT / 'pyproject.toml'}:dev"] if extra == DEV else []
     project = ["-c", str(LOCK), *group, "-e", f"{ROOT}[{'all' if extra == DEV else extra}]"]
-    pinned_uv = next(line.split()[0] for line in LOCK.read_text().splitlines() if line.startswith("uv=="))
+    pinned_uv = next(
+        line.split()[0] for line in LOCK.read_text().splitlines() if line.startswith("uv==")
+    )
     commands = [
         [*python, "pip", "install", "--quiet", pinned_uv],
         [*uv, "--no-deps", "--require-hashes", "-r", str(ROOT / "infra" / "models.txt")],
@@ -55,7 +76,15 @@ def main(extra: str) -> int:
 
 def lock() -> int:
     """Write the lock for all extras, systems and Python versions; the builds of torch differ, so it gets no hash."""
-    options = ["--all-extras", "--group", "dev", "--universal", "--python-version", "3.11.7", "--generate-hashes"]
+    options = [
+        "--all-extras",
+        "--group",
+        "dev",
+        "--universal",
+        "--python-version",
+        "3.11.7",
+        "--generate-hashes",
+    ]
     command = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "pyproject.toml", *options]
     # Link folders and further indexes may contain one build of a package alone, not the hashes of all.
     environment = {**os.environ, **uv_settings(), "UV_FIND_LINKS": "", "UV_INDEX": ""}
@@ -75,7 +104,11 @@ def uv_settings() -> dict[str, str]:
         name, _, value = line.partition("=")
         scope, _, key = name.partition(".")
         variable = PIP_SETTINGS.get(key.replace("_", "-"))
-        if variable and variable not in os.environ and (variable not in settings or scope == ":env:"):
+        if (
+            variable
+            and variable not in os.environ
+            and (variable not in settings or scope == ":env:")
+        ):
             settings[variable] = " ".join(value.strip("'\"").replace("\\n", " ").split())
     return settings
 

@@ -27,7 +27,10 @@ LIMITS = {
     "told, tell": (r"\b(?:told|tells?)\b", 4),
     "stand, stood": (r"\b(?:stands?|stood)\b", 2),
     "lie, lay": (r"\b(?:lies?|lay)\b", 4),
-    "words, wording": (r"\bwordings?\b|\b(?:the|in|not|its|own|our|same|other|plain|few)\s+words\b", 4),
+    "words, wording": (
+        r"\bwordings?\b|\b(?:the|in|not|its|own|our|same|other|plain|few)\s+words\b",
+        4,
+    ),
     "beside": (r"\bbeside\b", 1),
     "carried, carry out": (r"\b(?:carried|carries)\b|\bcarry\s+(?:\w+\s+){0,3}out\b", 1),
     "What ... (opens a sentence)": (r"(?:\A|[.!?:]\s+|\n\s*\n\s*)(?-i:What)\b", 2),
@@ -77,19 +80,27 @@ def comments(file: str, source: str) -> Iterator[Text]:
     """Yield comments; those on consecutive lines are one text."""
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     texts = {
-        token.start[0]: PRAGMA.sub("", token.string).lstrip("#! ") for token in tokens if token.type == tokenize.COMMENT
+        token.start[0]: PRAGMA.sub("", token.string).lstrip("#! ")
+        for token in tokens
+        if token.type == tokenize.COMMENT
     }
     lines = {line: text for line, text in texts.items() if text}
     for first in (line for line in lines if line - 1 not in lines):
         end = next(line for line in count(first) if line not in lines)
-        yield Text(file, first, CODE.sub("code", "\n".join(lines[line] for line in range(first, end))))
+        yield Text(
+            file, first, CODE.sub("code", "\n".join(lines[line] for line in range(first, end)))
+        )
 
 
 def help_texts(file: str, tree: ast.AST) -> Iterator[Text]:
     """Yield the help texts of commands and their options."""
     for node in ast.walk(tree):
         for keyword in node.keywords if isinstance(node, ast.Call) else []:
-            if keyword.arg == "help" and isinstance(keyword.value, ast.Constant) and keyword.value.value:
+            if (
+                keyword.arg == "help"
+                and isinstance(keyword.value, ast.Constant)
+                and keyword.value.value
+            ):
                 yield Text(file, keyword.value.lineno, CODE.sub("code", str(keyword.value.value)))
 
 
@@ -111,17 +122,34 @@ def definitions(file: str, tree: ast.AST) -> Iterator[tuple[str, Text]]:
 
 def name_breaches(file: str, tree: ast.AST) -> list[str]:
     """Return variables, parameters, functions and classes with a name that is not allowed."""
-    body = [statement for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for statement in node.body]
-    fields = {id(target) for part in body for target in getattr(part, "targets", [getattr(part, "target", None)])}
+    body = [
+        statement
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+        for statement in node.body
+    ]
+    fields = {
+        id(target)
+        for part in body
+        for target in getattr(part, "targets", [getattr(part, "target", None)])
+    }
     names = [(node.lineno, node.arg) for node in ast.walk(tree) if isinstance(node, ast.arg)]
     for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and id(node) not in fields:
+        if (
+            isinstance(node, ast.Name)
+            and isinstance(node.ctx, ast.Store)
+            and id(node) not in fields
+        ):
             names.append((node.lineno, node.id))
         if isinstance(node, DEFINED):
             names.append((node.lineno, node.name))
     # A constant such as ONE may be a number.
     names = [(line, name) for line, name in names if not name.isupper()]
-    return [f"{file}:{line}: name '{name}'" for line, name in sorted(names) if name.strip("_").lower() in NAMES]
+    return [
+        f"{file}:{line}: name '{name}'"
+        for line, name in sorted(names)
+        if name.strip("_").lower() in NAMES
+    ]
 
 
 def definition_breaches(named: Iterable[tuple[str, Text]]) -> list[str]:
@@ -134,13 +162,21 @@ def definition_breaches(named: Iterable[tuple[str, Text]]) -> list[str]:
         elif refused:
             breaches.append(f"{words.file}:{words.line}: '{name}' contains '{refused[0]}'")
     exceeded = [name for name, number in counts.items() if number > EXCEPTIONS[name]]
-    return breaches + [f"'{name}' occurs {counts[name]} times, {EXCEPTIONS[name]} allowed" for name in exceeded]
+    return breaches + [
+        f"'{name}' occurs {counts[name]} times, {EXCEPTIONS[name]} allowed" for name in exceeded
+    ]
 
 
 def opening_breaches(texts: Iterable[Text]) -> list[str]:
     """Return docstrings with a first word that is not allowed."""
-    first_words = ((text, (text.prose.split() or [""])[0].strip(".,:;")) for text in texts if text.is_docstring)
-    return [f"{text.file}:{text.line}: docstring opens with '{word}'" for text, word in first_words if word in OPENINGS]
+    first_words = (
+        (text, (text.prose.split() or [""])[0].strip(".,:;")) for text in texts if text.is_docstring
+    )
+    return [
+        f"{text.file}:{text.line}: docstring opens with '{word}'"
+        for text, word in first_words
+        if word in OPENINGS
+    ]
 
 
 def rate_breaches(texts: Sequence[Text]) -> list[str]:
@@ -170,7 +206,9 @@ def check(tops: Iterable[Path], are_tests: bool) -> list[str]:
     texts: list[Text] = []
     named: list[tuple[str, Text]] = []
     breaches: list[str] = []
-    for path in sorted(file.resolve() for top in tops for file in ([top], top.rglob("*.py"))[top.is_dir()]):
+    for path in sorted(
+        file.resolve() for top in tops for file in ([top], top.rglob("*.py"))[top.is_dir()]
+    ):
         of_file, definitions_of_file, names = read(path)
         texts += of_file
         named += definitions_of_file
@@ -183,9 +221,13 @@ def check(tops: Iterable[Path], are_tests: bool) -> list[str]:
 
 def main() -> int:
     """Print breaches; return 1 if there are any."""
-    tops = [Path(name).resolve() for name in sys.argv[1:]] or [ROOT / name for name in (*PRODUCT, TESTS)]
+    tops = [Path(name).resolve() for name in sys.argv[1:]] or [
+        ROOT / name for name in (*PRODUCT, TESTS)
+    ]
     tests = [top for top in tops if top.is_relative_to(ROOT / TESTS)]
-    breaches = check([top for top in tops if top not in tests], are_tests=False) + check(tests, are_tests=True)
+    breaches = check([top for top in tops if top not in tests], are_tests=False) + check(
+        tests, are_tests=True
+    )
     print("\n".join(breaches))
     return 1 if breaches else 0
 

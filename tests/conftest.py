@@ -86,7 +86,9 @@ def pipeline(api: str, tmp_path: Path) -> Pipeline:
 
 
 @pytest.fixture(scope="session")
-def whole_run(api: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pipeline, dict[str, Any]]:
+def whole_run(
+    api: str, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Pipeline, dict[str, Any]]:
     """One run of WASP and its summary, for all tests that only look at it; others change a copy."""
     pipeline = Pipeline(tmp_path_factory.mktemp("whole") / "home", api)
     return pipeline, pipeline.run()
@@ -106,5 +108,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(SLOW_SECONDS))
         if not DATA.is_dir() and item.get_closest_marker("real_data"):
-            item.add_marker(pytest.mark.skip(reason="the folder of real data is missing (WASP_DATA)"))
-    items.sort(key=lambda item: not {"core", "runs", "browser"} & {mark.name for mark in item.iter_markers()})
+            item.add_marker(
+                pytest.mark.skip(reason="the folder of real data is missing (WASP_DATA)")
+            )
+    items.sort(
+        key=lambda item: (
+            not {"core", "runs", "browser"} & {mark.name for mark in item.iter_markers()}
+        )
+    )

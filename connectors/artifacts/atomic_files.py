@@ -29,7 +29,9 @@ _ADVICE = {
 
 def explain(path: Path, error: OSError) -> ArtifactError:
     """Return the error with the path, the system's reason and advice."""
-    advice = _ADVICE.get(error.errno or 0, "Check the folder, or set WASP_HOME to another one, then resume the run.")
+    advice = _ADVICE.get(
+        error.errno or 0, "Check the folder, or set WASP_HOME to another one, then resume the run."
+    )
     return ArtifactError(f"Cannot write {path} ({error.strerror or error}). {advice}")
 
 
@@ -71,7 +73,10 @@ def locked(path: Path, wait: bool = True, shared: bool = False) -> Iterator[bool
     is_locked = False
     try:
         with suppress(BlockingIOError):
-            fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
+            fcntl.flock(
+                handle,
+                (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB),
+            )
             is_locked = True
         yield is_locked
     finally:
@@ -102,7 +107,9 @@ def _replacing(path: Path, private: bool) -> Iterator[Path]:
         sync_folder(path.parent)
 
 
-def write_whole(path: Path, fill: Callable[[BinaryIO], object], private: bool = False) -> tuple[str, int]:
+def write_whole(
+    path: Path, fill: Callable[[BinaryIO], object], private: bool = False
+) -> tuple[str, int]:
     """Let `fill` write a scratch file and move it to `path`; return SHA-256 and bytes.
 
     A reader sees either the old file or the complete new one, even after a crash. Disk errors become ArtifactError.
@@ -123,7 +130,9 @@ def write_text_whole(path: Path, text: str, private: bool = False) -> tuple[str,
     return write_whole(path, lambda file: file.write(text.encode()), private)
 
 
-def write_folder_whole(path: Path, fill: Callable[[Path], None], private: bool = False) -> tuple[str, int, int]:
+def write_folder_whole(
+    path: Path, fill: Callable[[Path], None], private: bool = False
+) -> tuple[str, int, int]:
     """Let `fill` write a scratch folder and move it to `path`.
 
     Returns hash, size in bytes and number of files. Between the removal of the old folder and the move, nothing is at
@@ -149,7 +158,11 @@ def file_sha256(path: Path) -> str:
 
 def folder_sha256(path: Path) -> str:
     """Return one SHA-256 of the names and contents of all files, independent of order."""
-    lines = [f"{file_sha256(f)} {f.relative_to(path).as_posix()}\n" for f in sorted(path.rglob("*")) if f.is_file()]
+    lines = [
+        f"{file_sha256(f)} {f.relative_to(path).as_posix()}\n"
+        for f in sorted(path.rglob("*"))
+        if f.is_file()
+    ]
     return hashlib.sha256("".join(sorted(lines)).encode()).hexdigest()
 
 

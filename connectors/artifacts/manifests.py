@@ -59,7 +59,9 @@ def content_path(path: AnyPath) -> AnyPath:
     return path.with_name(path.name[1 : -len(".json")])
 
 
-def make_manifest(key: StepKey, facts: tuple[str, int], rows: int, info: Mapping[str, Any]) -> Manifest:
+def make_manifest(
+    key: StepKey, facts: tuple[str, int], rows: int, info: Mapping[str, Any]
+) -> Manifest:
     """Return the manifest of a file with `facts` (SHA-256, bytes)."""
     return Manifest(
         step=key.step,
@@ -138,13 +140,19 @@ def verdict(path: Path, key: StepKey) -> tuple[Manifest | None, str]:
     """Return the manifest of a finished artifact with this key, or None, and why."""
     manifest = read_manifest(manifest_path(path))
     if manifest is None:
-        unfinished = "an earlier result was never finished" if path.exists() else "no earlier result exists"
+        unfinished = (
+            "an earlier result was never finished" if path.exists() else "no earlier result exists"
+        )
         return None, f"computed because {unfinished}"
     if isinstance(manifest, str):
         return None, f"recomputed because {manifest}"
     if manifest.key != key.key:
         stored = asdict(manifest)
-        changed = [name for name, value in asdict(key).items() if canonical(value) != canonical(stored[name])]
+        changed = [
+            name
+            for name, value in asdict(key).items()
+            if canonical(value) != canonical(stored[name])
+        ]
         return None, f"recomputed because its {' and '.join(changed) or 'key'} changed"
     problem = content_problem(path, manifest.sha256)
     if problem:

@@ -34,8 +34,13 @@ def to_arrow(table: pd.DataFrame, path: str) -> Any:
     try:
         arrow = pa.Table.from_pandas(table, preserve_index=False).replace_schema_metadata(None)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-        raise ArtifactError(f"The table for {path} cannot be written as Parquet: {error}") from error
-    plain = [_described(f.with_type(pa.string()) if pa.types.is_large_string(f.type) else f) for f in arrow.schema]
+        raise ArtifactError(
+            f"The table for {path} cannot be written as Parquet: {error}"
+        ) from error
+    plain = [
+        _described(f.with_type(pa.string()) if pa.types.is_large_string(f.type) else f)
+        for f in arrow.schema
+    ]
     return _without_path_columns(arrow.cast(pa.schema(plain)), path)
 
 
@@ -54,8 +59,14 @@ def _without_path_columns(arrow: Any, path: str) -> Any:
         kind = kinds.get(field.type) if field.name in in_path else None
         values = arrow.column(position).unique().to_pylist() if kind else []
         # An empty table has no values to compare, but its schema must match the others of the run.
-        if kind and {str(value) for value in values} <= {in_path[field.name]} and None not in values:
-            path_columns.append({"name": field.name, "position": position, "value": kind(in_path[field.name])})
+        if (
+            kind
+            and {str(value) for value in values} <= {in_path[field.name]}
+            and None not in values
+        ):
+            path_columns.append(
+                {"name": field.name, "position": position, "value": kind(in_path[field.name])}
+            )
     if not path_columns:
         return arrow
     arrow = arrow.drop_columns([column["name"] for column in path_columns])
@@ -108,7 +119,9 @@ def _column(matrix: Matrix) -> Any:
 
     rows, dimension = matrix.shape
     contiguous = np.ascontiguousarray(matrix, dtype="<f4")
-    column = pa.FixedSizeBinaryArray.from_buffers(pa.binary(4 * dimension), rows, [None, pa.py_buffer(contiguous)])
+    column = pa.FixedSizeBinaryArray.from_buffers(
+        pa.binary(4 * dimension), rows, [None, pa.py_buffer(contiguous)]
+    )
     metadata = {DTYPE: b"float32", DIMENSION: str(dimension).encode()}
     return pa.table({"vector": column}).replace_schema_metadata(metadata)
 
@@ -123,7 +136,11 @@ def read_matrix(path: Path, sha256: str) -> Matrix:
         raise ArtifactError(f"{path} does not contain vectors.")
     dimension = int(metadata[DIMENSION])
     parts = [_vectors(chunk, dimension) for chunk in arrow.column("vector").chunks]
-    matrix: Matrix = parts[0] if len(parts) == 1 else np.concatenate([np.empty((0, dimension), np.float32), *parts])
+    matrix: Matrix = (
+        parts[0]
+        if len(parts) == 1
+        else np.concatenate([np.empty((0, dimension), np.float32), *parts])
+    )
     matrix.flags.writeable = False
     return matrix
 
@@ -132,7 +149,9 @@ def _vectors(chunk: Any, dimension: int) -> Matrix:
     """Return the vectors of a chunk of the column without copying."""
     import numpy as np
 
-    flat = np.frombuffer(chunk.buffers()[1], dtype="<f4", count=(chunk.offset + len(chunk)) * dimension)
+    flat = np.frombuffer(
+        chunk.buffers()[1], dtype="<f4", count=(chunk.offset + len(chunk)) * dimension
+    )
     vectors: Matrix = flat[chunk.offset * dimension :].reshape(len(chunk), dimension)
     return vectors
 

@@ -13,7 +13,14 @@ from connectors.artifacts.atomic_files import explained, make_folder, write_whol
 from connectors.interfaces.errors import ArtifactError, ConfigError, MissingPackageError
 from connectors.interfaces.packages import pip_install
 
-PACKAGES = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "abfs": "adlfs", "az": "adlfs"}
+PACKAGES = {
+    "s3": "s3fs",
+    "s3a": "s3fs",
+    "gs": "gcsfs",
+    "gcs": "gcsfs",
+    "abfs": "adlfs",
+    "az": "adlfs",
+}
 LOCAL = {"", "file"}
 BLOCK = 1 << 20
 OWN = 0o755
@@ -22,7 +29,13 @@ SECONDS, SLOWEST = 60.0, 100_000
 """A transfer times out after these seconds, plus a second for each `SLOWEST` bytes."""
 ABSENT = (FileNotFoundError, IsADirectoryError)
 _OPTIONS: dict[str, dict[str, Any]] = {
-    "s3fs": {"config_kwargs": {"connect_timeout": 10, "read_timeout": 30, "retries": {"total_max_attempts": 2}}}
+    "s3fs": {
+        "config_kwargs": {
+            "connect_timeout": 10,
+            "read_timeout": 30,
+            "retries": {"total_max_attempts": 2},
+        }
+    }
 }
 
 
@@ -62,11 +75,17 @@ class RemoteFiles:
     def read_all(self, names: Sequence[str]) -> dict[str, bytes]:
         """Return the bytes of those of the files that exist."""
         with self._open("") as (system, root):
-            results = system.cat([f"{root}/{name}" for name in names], on_error="return") if names else {}
+            results = (
+                system.cat([f"{root}/{name}" for name in names], on_error="return") if names else {}
+            )
             for data in results.values():
                 if not isinstance(data, bytes | FileNotFoundError):
                     raise data
-        return {path.removeprefix(f"{root}/"): data for path, data in results.items() if isinstance(data, bytes)}
+        return {
+            path.removeprefix(f"{root}/"): data
+            for path, data in results.items()
+            if isinstance(data, bytes)
+        }
 
     def fetch(self, name: str, location: Path) -> None:
         """Copy a file atomically to `location` on this machine."""
@@ -120,7 +139,9 @@ class RemoteFiles:
         """Return the names of all files that match a glob pattern, sorted."""
         with self._open(pattern) as (system, root):
             system.invalidate_cache()
-            return sorted(path.removeprefix(f"{root}/") for path in system.glob(f"{root}/{pattern}"))
+            return sorted(
+                path.removeprefix(f"{root}/") for path in system.glob(f"{root}/{pattern}")
+            )
 
     @contextmanager
     def _open(self, name: str) -> Iterator[tuple[Any, str]]:
@@ -142,12 +163,17 @@ class RemoteFiles:
     def _check_own(self, name: str) -> None:
         """Raise ConfigError for a file that another writer owns; claim the folder of the prefix on first use."""
         if self.prefix and (not name.startswith(f"{self.prefix}/") or ".." in name.split("/")):
-            raise ConfigError(f"exchange: {name} is not below {self.prefix}/, the only folder of this writer.")
+            raise ConfigError(
+                f"exchange: {name} is not below {self.prefix}/, the only folder of this writer."
+            )
         if not self._is_claimed:
             root = Path(self.address)
             with explained(root):
                 make_folder(root, mode=OWN)
-                folders = [root, *(root / part for part in reversed(Path(self.prefix).parents) if part.name)]
+                folders = [
+                    root,
+                    *(root / part for part in reversed(Path(self.prefix).parents) if part.name),
+                ]
                 for folder in folders:  # in each of them every writer creates its own folder
                     folder.mkdir(mode=OWN, exist_ok=True)
                     with suppress(PermissionError):  # another user's folder
@@ -164,14 +190,18 @@ def _check_mode(folder: Path, is_shared: bool) -> None:
     others_write = bool(status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)) and os.name == "posix"
     mode = f"(mode {stat.S_IMODE(status.st_mode):o})"
     if is_shared and others_write and not status.st_mode & stat.S_ISVTX:
-        raise ConfigError(f"exchange: other users can rename the folders in {folder} {mode}. Run: chmod +t {folder}")
+        raise ConfigError(
+            f"exchange: other users can rename the folders in {folder} {mode}. Run: chmod +t {folder}"
+        )
     if not is_shared and os.name == "posix" and status.st_uid != os.geteuid():
         raise ConfigError(
             f"exchange: {folder} belongs to another user (uid {status.st_uid}). Ask its owner to remove it; each party "
             "creates its own."
         )
     if not is_shared and others_write:
-        raise ConfigError(f"exchange: other users can write to {folder} {mode}. Run: chmod go-w {folder}")
+        raise ConfigError(
+            f"exchange: other users can write to {folder} {mode}. Run: chmod go-w {folder}"
+        )
 
 
 def check_address(address: str, setting: str = "WASP_ARTIFACTS") -> str:
@@ -186,14 +216,18 @@ def check_address(address: str, setting: str = "WASP_ARTIFACTS") -> str:
             "gs://BUCKET/PREFIX, abfs://CONTAINER/PREFIX, or the path of a shared folder"
         )
     if "@" in parts.netloc or "?" in address:
-        raise ConfigError(f"{setting}: an address must not contain a password or options. Set them in the environment.")
+        raise ConfigError(
+            f"{setting}: an address must not contain a password or options. Set them in the environment."
+        )
     if parts.scheme in LOCAL:
         return str(Path(parts.path).expanduser().absolute())
     package = PACKAGES[parts.scheme]
     if importlib.util.find_spec(package) is None:
         if package == "s3fs":
             raise MissingPackageError(package, "s3")
-        raise ConfigError(f"{setting}: {parts.scheme}:// needs another package. Run: {pip_install()} {package}")
+        raise ConfigError(
+            f"{setting}: {parts.scheme}:// needs another package. Run: {pip_install()} {package}"
+        )
     return address.rstrip("/")
 
 
@@ -202,7 +236,11 @@ def _connect(address: str) -> tuple[Any, str]:
 
     package = PACKAGES.get(urlsplit(address).scheme, "")
     # Other machines write too, so a cached listing would be outdated.
-    options = {"skip_instance_cache": True, "use_listings_cache": False, **_OPTIONS.get(package, {})}
+    options = {
+        "skip_instance_cache": True,
+        "use_listings_cache": False,
+        **_OPTIONS.get(package, {}),
+    }
     system, root = fsspec.core.url_to_fs(address, **options)
     if package == "s3fs":
         system.retries = 1  # botocore retries too: both together wait for minutes
@@ -214,6 +252,11 @@ def _in_time(system: Any, operation: str, arguments: tuple[Any, ...], size: int)
     from fsspec.asyn import sync
 
     if system.async_impl:
-        sync(system.loop, getattr(system, f"_{operation}"), *arguments, timeout=SECONDS + size / SLOWEST)
+        sync(
+            system.loop,
+            getattr(system, f"_{operation}"),
+            *arguments,
+            timeout=SECONDS + size / SLOWEST,
+        )
     else:
         getattr(system, operation)(*arguments)

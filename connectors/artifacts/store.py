@@ -14,7 +14,13 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from connectors.artifacts import parquet
-from connectors.artifacts.atomic_files import explained, is_inside, make_folder, write_folder_whole, write_whole
+from connectors.artifacts.atomic_files import (
+    explained,
+    is_inside,
+    make_folder,
+    write_folder_whole,
+    write_whole,
+)
 from connectors.artifacts.manifests import (
     Manifest,
     content_path,
@@ -102,7 +108,11 @@ class Artifacts:
         """Return the `info` of the artifact's manifest."""
         manifest = self._manifest(self._resolve(ref.path)[0])
         if not isinstance(manifest, Manifest) or manifest.sha256 != ref.sha256:
-            problem = manifest if isinstance(manifest, str) else "its manifest is missing or of another result"
+            problem = (
+                manifest
+                if isinstance(manifest, str)
+                else "its manifest is missing or of another result"
+            )
             raise ArtifactError(f"{self.home / ref.path}: {problem}. {_AGAIN}")
         return dict(manifest.info)
 
@@ -118,13 +128,21 @@ class Artifacts:
         import pyarrow.parquet as pq
 
         arrow = parquet.to_arrow(table, path)
-        return self._write(path, lambda file: pq.write_table(arrow, file, compression="zstd"), key, len(table), info)
+        return self._write(
+            path,
+            lambda file: pq.write_table(arrow, file, compression="zstd"),
+            key,
+            len(table),
+            info,
+        )
 
     def read_table(self, ref: ArtifactRef) -> pd.DataFrame:
         """Read a table; ArtifactError if it is missing or its hash differs."""
         return parquet.read_frame(self._local(ref), ref.sha256)
 
-    def write_matrix(self, path: str, matrix: Matrix | Iterable[Matrix], key: StepKey) -> ArtifactRef:
+    def write_matrix(
+        self, path: str, matrix: Matrix | Iterable[Matrix], key: StepKey
+    ) -> ArtifactRef:
         """Write vectors, shape (rows, dimension), or blocks of them, as float32 Parquet.
 
         Blocks are written as they arrive, so the vectors need not fit into memory.
@@ -134,7 +152,11 @@ class Artifacts:
         blocks: Iterable[Matrix] = (matrix,) if isinstance(matrix, np.ndarray) else matrix
         name, location = self._resolve(path)
         shape: list[int] = []
-        facts = write_whole(location, lambda file: shape.extend(parquet.write_matrix(blocks, file)), is_private(name))
+        facts = write_whole(
+            location,
+            lambda file: shape.extend(parquet.write_matrix(blocks, file)),
+            is_private(name),
+        )
         return self._finish(name, make_manifest(key, facts, shape[0], {"dimension": shape[1]}))
 
     def read_matrix(self, ref: ArtifactRef) -> Matrix:
@@ -146,7 +168,9 @@ class Artifacts:
 
     def write_json(self, path: str, value: Mapping[str, Any], key: StepKey) -> ArtifactRef:
         """Write one JSON object."""
-        text = json.dumps(json.loads(canonical(value)), ensure_ascii=False, indent=1, sort_keys=True)
+        text = json.dumps(
+            json.loads(canonical(value)), ensure_ascii=False, indent=1, sort_keys=True
+        )
         return self._write(path, _writer(text.encode()), key, 1, None)
 
     def read_json(self, ref: ArtifactRef) -> dict[str, Any]:
@@ -184,12 +208,20 @@ class Artifacts:
         They are indexed by path; an unreadable one is empty.
         """
         pattern = manifest_path(PurePosixPath(pattern)).as_posix()
-        stored = {path.relative_to(self.home).as_posix(): read_manifest(path) for path in self.home.glob(pattern)}
+        stored = {
+            path.relative_to(self.home).as_posix(): read_manifest(path)
+            for path in self.home.glob(pattern)
+        }
         if self._files is not None:  # results that are not uploaded yet are included
             remote = self._files.read_all(self._files.match(pattern))
             stored |= {name: parse_manifest(data) for name, data in remote.items()}
-        named = {content_path(PurePosixPath(name)).as_posix(): stored[name] for name in sorted(stored)}
-        return {name: asdict(entry) if isinstance(entry, Manifest) else {} for name, entry in named.items()}
+        named = {
+            content_path(PurePosixPath(name)).as_posix(): stored[name] for name in sorted(stored)
+        }
+        return {
+            name: asdict(entry) if isinstance(entry, Manifest) else {}
+            for name, entry in named.items()
+        }
 
     # --- files without a key
     def write_text(self, path: str, text: str) -> Path:
@@ -234,11 +266,17 @@ class Artifacts:
         """
         pattern = "runs/*/manifest.json"
         manifests = []
-        names = self._files.match(pattern) if self._files else [str(path) for path in self.home.glob(pattern)]
+        names = (
+            self._files.match(pattern)
+            if self._files
+            else [str(path) for path in self.home.glob(pattern)]
+        )
         for run_id in sorted(PurePosixPath(name).parts[-2] for name in names):
             try:
                 value = json.loads(self.read_text(f"runs/{run_id}/manifest.json") or "")
-                manifests.append(value if isinstance(value, dict) else {"damaged": "not a JSON object"})
+                manifests.append(
+                    value if isinstance(value, dict) else {"damaged": "not a JSON object"}
+                )
             except (OSError, ValueError) as error:
                 manifests.append({"damaged": str(error)})
             manifests[-1].setdefault("run_id", run_id)
@@ -251,7 +289,9 @@ class Artifacts:
         name, location = self._resolve(path)
         if not is_private(name):
             raise ArtifactError(f"'{path}': private arrays are written below {PRIVATE}/ only.")
-        write_whole(location, lambda file: np.savez(file, allow_pickle=False, **arrays), private=True)
+        write_whole(
+            location, lambda file: np.savez(file, allow_pickle=False, **arrays), private=True
+        )
 
     def read_private_arrays(self, path: str) -> dict[str, NDArray[Any]] | None:
         """Return the arrays at `path` below private/, None if there are none.
@@ -269,7 +309,9 @@ class Artifacts:
             with np.load(location, allow_pickle=False) as archive:
                 return {name: archive[name] for name in archive.files}
         except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
-            raise ArtifactError(f"{location} is damaged ({type(error).__name__}). Delete it and resume.") from None
+            raise ArtifactError(
+                f"{location} is damaged ({type(error).__name__}). Delete it and resume."
+            ) from None
 
     # --- content and manifests
     def _write(
@@ -343,12 +385,19 @@ class Artifacts:
 
     def _resolve(self, path: str) -> tuple[str, Path]:
         pure = PurePosixPath(path)
-        inside = bool(pure.parts) and not pure.is_absolute() and ".." not in pure.parts and "\0" not in path
+        inside = (
+            bool(pure.parts)
+            and not pure.is_absolute()
+            and ".." not in pure.parts
+            and "\0" not in path
+        )
         if inside:
             # A link can lead out of the folder even if its name does not.
             inside = is_inside(self.home / pure, self.home)
         if not inside:
-            raise ArtifactError(f"'{path}' is outside the state folder {self.home}. Use a path relative to it.")
+            raise ArtifactError(
+                f"'{path}' is outside the state folder {self.home}. Use a path relative to it."
+            )
         return str(pure), self.home / pure
 
 

@@ -58,7 +58,9 @@ class MiniLm:
 
         batches = ([position] for position in range(len(texts))) if alone else self._batches(tokens)
         on_cpu = self.device.type == "cpu"
-        for batch, rows in compute(work, batches) if on_cpu else ((batch, work(batch)) for batch in batches):
+        for batch, rows in (
+            compute(work, batches) if on_cpu else ((batch, work(batch)) for batch in batches)
+        ):
             vectors[batch] = rows
         return vectors
 
@@ -93,23 +95,31 @@ class MiniLm:
         from torch.nn.functional import gelu, scaled_dot_product_attention
 
         table = {
-            name: self.weights[f"embeddings.{name}_embeddings.weight"] for name in ("word", "position", "token_type")
+            name: self.weights[f"embeddings.{name}_embeddings.weight"]
+            for name in ("word", "position", "token_type")
         }
         states = self._norm(
-            table["word"][ids] + table["position"][: ids.shape[1]] + table["token_type"][0], "embeddings.LayerNorm"
+            table["word"][ids] + table["position"][: ids.shape[1]] + table["token_type"][0],
+            "embeddings.LayerNorm",
         )
         for number in range(LAYERS):
             layer = f"encoder.layer.{number}"
             query, key, value = (
-                self._linear(states, f"{layer}.attention.self.{name}").unflatten(2, (HEADS, -1)).transpose(1, 2)
+                self._linear(states, f"{layer}.attention.self.{name}")
+                .unflatten(2, (HEADS, -1))
+                .transpose(1, 2)
                 for name in ("query", "key", "value")
             )
             attended = (
-                scaled_dot_product_attention(query, key, value, mask[:, None, None, :]).transpose(1, 2).flatten(2)
+                scaled_dot_product_attention(query, key, value, mask[:, None, None, :])
+                .transpose(1, 2)
+                .flatten(2)
             )
             attended = self._linear(attended, f"{layer}.attention.output.dense")
             states = self._norm(attended + states, f"{layer}.attention.output.LayerNorm")
-            inner = self._linear(gelu(self._linear(states, f"{layer}.intermediate.dense")), f"{layer}.output.dense")
+            inner = self._linear(
+                gelu(self._linear(states, f"{layer}.intermediate.dense")), f"{layer}.output.dense"
+            )
             states = self._norm(inner + states, f"{layer}.output.LayerNorm")
         return states
 
@@ -121,4 +131,6 @@ class MiniLm:
     def _norm(self, rows: Any, name: str) -> Any:
         from torch.nn.functional import layer_norm
 
-        return layer_norm(rows, (DIMENSION,), self.weights[f"{name}.weight"], self.weights[f"{name}.bias"], 1e-12)
+        return layer_norm(
+            rows, (DIMENSION,), self.weights[f"{name}.weight"], self.weights[f"{name}.bias"], 1e-12
+        )

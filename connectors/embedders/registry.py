@@ -15,7 +15,9 @@ EMBEDDED = "embedded"
 """Name of the installed model, which needs no network and no download."""
 
 
-def open_embedder(connector: str, model: str = "", options: Mapping[str, Any] | None = None) -> Embedder:
+def open_embedder(
+    connector: str, model: str = "", options: Mapping[str, Any] | None = None
+) -> Embedder:
     """Return the embedder of a configuration; heavy imports wait until it embeds.
 
     `sentence_transformers`: `model` is a hub id, a folder, or `embedded` (the installed all-MiniLM-L6-v2); options
@@ -32,7 +34,9 @@ def open_embedder(connector: str, model: str = "", options: Mapping[str, Any] | 
     return SentenceEmbedder(model or EMBEDDED, **settings)
 
 
-def check_embedder(connector: str, model: str = "", options: Mapping[str, Any] | None = None) -> None:
+def check_embedder(
+    connector: str, model: str = "", options: Mapping[str, Any] | None = None
+) -> None:
     """Check an embedder before a run: package, options, files, device; ConfigError.
 
     Loads no weights.
@@ -55,7 +59,9 @@ class HashingEmbedder:
 
     def __post_init__(self) -> None:
         if not isinstance(self.dimension, int) or self.dimension < 2:
-            raise ConfigError(f"embedder.dimension: must be a whole number of at least 2, not {self.dimension!r}.")
+            raise ConfigError(
+                f"embedder.dimension: must be a whole number of at least 2, not {self.dimension!r}."
+            )
 
     @property
     def name(self) -> str:
@@ -88,7 +94,11 @@ class HashingEmbedder:
         from sklearn.feature_extraction.text import HashingVectorizer
         from sklearn.preprocessing import normalize
 
-        shared: dict[str, Any] = {"n_features": self.dimension, "norm": None, "decode_error": "replace"}
+        shared: dict[str, Any] = {
+            "n_features": self.dimension,
+            "norm": None,
+            "decode_error": "replace",
+        }
         words = HashingVectorizer(ngram_range=(1, 2), token_pattern=r"(?u)\b\w+\b", **shared)  # noqa: S106
         letters = HashingVectorizer(analyzer="char_wb", ngram_range=(3, 5), **shared)
         plain = [encodable(text) for text in texts]

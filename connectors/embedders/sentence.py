@@ -15,7 +15,13 @@ from connectors.interfaces.embedding import Matrix
 from connectors.interfaces.errors import ConfigError, MissingPackageError
 from connectors.interfaces.packages import pip_install
 from connectors.interfaces.progress import chunks
-from connectors.models.transformers.hub_files import LOADING, digest_of, download, files_of, weights_of
+from connectors.models.transformers.hub_files import (
+    LOADING,
+    digest_of,
+    download,
+    files_of,
+    weights_of,
+)
 from connectors.models.transformers.model_checks import (
     ENTRY_FILE,
     encoder_folder,
@@ -49,7 +55,11 @@ class SentenceEmbedder:
     """
 
     def __init__(
-        self, model: str, device: str | None = None, max_length: int | None = None, revision: str | None = None
+        self,
+        model: str,
+        device: str | None = None,
+        max_length: int | None = None,
+        revision: str | None = None,
     ) -> None:
         package = "torch" if model == "embedded" else "sentence_transformers"
         if importlib.util.find_spec(package) is None:
@@ -71,7 +81,9 @@ class SentenceEmbedder:
         if folder is not None:
             require_weights("embedder.model", folder)
             if not (folder / ENTRY_FILE).is_file():
-                raise ConfigError(f"embedder.model: {folder} contains no config.json. Use the folder of a saved model.")
+                raise ConfigError(
+                    f"embedder.model: {folder} contains no config.json. Use the folder of a saved model."
+                )
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.model, self.device, self.max_length, self.revision)
@@ -79,7 +91,11 @@ class SentenceEmbedder:
     @property
     def name(self) -> str:
         """Readable name."""
-        return "all-MiniLM-L6-v2" if self.model == "embedded" else self.model.rstrip("/").rsplit("/", 1)[-1]
+        return (
+            "all-MiniLM-L6-v2"
+            if self.model == "embedded"
+            else self.model.rstrip("/").rsplit("/", 1)[-1]
+        )
 
     @cached_property
     def identity(self) -> str:
@@ -87,7 +103,9 @@ class SentenceEmbedder:
         folder = self._folder
         require_weights("embedder.model", folder)
         length = self.max_length or _configured_length(folder)
-        library = LIBRARY if self.model == "embedded" else version("sentence-transformers").split(".")[0]
+        library = (
+            LIBRARY if self.model == "embedded" else version("sentence-transformers").split(".")[0]
+        )
         return (
             f"sentence_transformers;model={self.name};weights={digest_of(weights_of(folder), folder)};"
             f"settings={digest_of(files_of(folder, _SETTINGS), folder)};max_length={length};"
@@ -97,7 +115,9 @@ class SentenceEmbedder:
     @cached_property
     def dimension(self) -> int:
         """Length of a vector."""
-        return DIMENSION if self.model == "embedded" else int(self._loaded.get_embedding_dimension())
+        return (
+            DIMENSION if self.model == "embedded" else int(self._loaded.get_embedding_dimension())
+        )
 
     def embed(self, texts: Sequence[str], advance: Callable[[int], None] | None = None) -> Matrix:
         """Return float32 vectors, shape (texts, dimension), in order.
@@ -122,7 +142,11 @@ class SentenceEmbedder:
         """
         import numpy as np
 
-        return self._encode(texts, alone=True) if texts else np.empty((0, self.dimension), dtype=np.float32)
+        return (
+            self._encode(texts, alone=True)
+            if texts
+            else np.empty((0, self.dimension), dtype=np.float32)
+        )
 
     def _encode(self, texts: Sequence[str], alone: bool) -> Matrix:
         import numpy as np
@@ -157,10 +181,15 @@ class SentenceEmbedder:
 
             try:
                 model = SentenceTransformer(
-                    str(self._folder), device=str(device), local_files_only=True, trust_remote_code=False
+                    str(self._folder),
+                    device=str(device),
+                    local_files_only=True,
+                    trust_remote_code=False,
                 )
             except (OSError, ValueError, RuntimeError, ImportError) as error:
-                raise ConfigError(f"embedder.model: '{self.model}' cannot be loaded: {error}") from error
+                raise ConfigError(
+                    f"embedder.model: '{self.model}' cannot be loaded: {error}"
+                ) from error
         if self.max_length is not None:
             model.max_seq_length = self.max_length
         return model.eval()

@@ -40,7 +40,9 @@ def _number(rank: Any, source: RowsRef, row: int) -> float:
     try:
         return float(rank)
     except (TypeError, ValueError):
-        raise InputError(f"{display_path(source)}, row {row}: the rank of a term is not a number") from None
+        raise InputError(
+            f"{display_path(source)}, row {row}: the rank of a term is not a number"
+        ) from None
 
 
 def _has_vector(line: str) -> bool:
@@ -63,4 +65,6 @@ def _lines(path: str) -> list[str]:
                 return [line.split(" ", 1)[0] for line in (first, *lines)]
             return [first, *lines] if first else []
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read as UTF-8 text with one term per line ({error}).") from error
+        raise InputError(
+            f"{path} cannot be read as UTF-8 text with one term per line ({error})."
+        ) from error

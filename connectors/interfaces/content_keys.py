@@ -14,7 +14,9 @@ def canonical(value: object) -> str:
 
     Sets are refused: their order differs between processes.
     """
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_plain)
+    return json.dumps(
+        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_plain
+    )
 
 
 def _plain(value: object) -> object:
@@ -24,7 +26,9 @@ def _plain(value: object) -> object:
         return value.model_dump(mode="json")
     if hasattr(value, "__dataclass_fields__"):
         own = [(field, getattr(value, field.name)) for field in fields(value)]  # type: ignore[arg-type]
-        return {field.name: item for field, item in own if item or field.metadata != OMITTED_IF_EMPTY}
+        return {
+            field.name: item for field, item in own if item or field.metadata != OMITTED_IF_EMPTY
+        }
     raise TypeError(f"{type(value).__name__} has no canonical form")
 
 

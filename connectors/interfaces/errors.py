@@ -104,7 +104,9 @@ class PrivateInputError(ConfigError):
 
     def __init__(self, code: str, details: Path, source: str = "") -> None:
         of = f" of {source}" if source else ""
-        super().__init__(f"Private rows{of} were refused ({code}). Row numbers and reasons are in {details}.")
+        super().__init__(
+            f"Private rows{of} were refused ({code}). Row numbers and reasons are in {details}."
+        )
         self.code = code
         self.details = details
         self.source = source
@@ -166,7 +168,9 @@ def default_cap_advice(dataset: str, declare: str = "") -> str:
 class DeltaBudgetError(BudgetError):
     """A cap without enough delta left for DP-SGD trainings, which each have a delta."""
 
-    def __init__(self, own: float, delta: float, needs: float, left: float, dataset: str = "") -> None:
+    def __init__(
+        self, own: float, delta: float, needs: float, left: float, dataset: str = ""
+    ) -> None:
         super().__init__(needs, left, math.inf, dataset)
         self.args = (
             f"Dataset '{dataset}': trainings by DP-SGD take {own:.3g} of the cap's delta {delta:.3g}, "
@@ -184,7 +188,13 @@ class PartBudgetError(BudgetError):
     """
 
     def __init__(
-        self, needs: float, left: float, missing: float, dataset: str, trained: bool, part: tuple[float, float]
+        self,
+        needs: float,
+        left: float,
+        missing: float,
+        dataset: str,
+        trained: bool,
+        part: tuple[float, float],
     ) -> None:
         super().__init__(needs, left, missing, dataset)
         kind = "trainings by DP-SGD" if trained else "releases other than trainings"

@@ -13,7 +13,10 @@ MIN_LENGTH: Final = 6
 
 _SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS|AUTH|AUTH_STRING)$", re.I)
 _PASSWORD = re.compile(r"(://[^/\s:@]*):\S*@")
-_QUERY = re.compile(r"([?&](?:password|passwd|sslpassword|token|access_token|api_key|key|secret|sig)=)[^&\s'\"]+", re.I)
+_QUERY = re.compile(
+    r"([?&](?:password|passwd|sslpassword|token|access_token|api_key|key|secret|sig)=)[^&\s'\"]+",
+    re.I,
+)
 _KEY_LIKE = re.compile(r"\b(sk|key|pk|gsk|hf|xai|api)[-_][\w*.\-]{6,}|\bBearer\s+\S+", re.I)
 _secrets: set[str] = set()
 
@@ -38,7 +41,9 @@ def redact_output(text: str) -> str:
 
 def redact_error(error: BaseException) -> None:
     """Remove secrets from the arguments of an error: a caller may store them."""
-    error.args = tuple(redact(argument) if isinstance(argument, str) else argument for argument in error.args)
+    error.args = tuple(
+        redact(argument) if isinstance(argument, str) else argument for argument in error.args
+    )
 
 
 def guard_logs() -> None:
@@ -67,7 +72,9 @@ class _Guarded:
             record.msg = redacted
             record.args = ()
         if record.exc_info and record.exc_info[1] is not None:
-            record.exc_text = redact("".join(traceback.format_exception(record.exc_info[1])).rstrip("\n"))
+            record.exc_text = redact(
+                "".join(traceback.format_exception(record.exc_info[1])).rstrip("\n")
+            )
         return record
 
 

@@ -45,17 +45,23 @@ _JOINER = "\N{COMBINING GRAPHEME JOINER}"
 
 def normal_form(text: str) -> str:
     """Return the form for comparing texts: NFC, case folded, white space collapsed."""
-    folded = unicodedata.normalize("NFC", unicodedata.normalize("NFC", normalizable(text)).casefold())
+    folded = unicodedata.normalize(
+        "NFC", unicodedata.normalize("NFC", normalizable(text)).casefold()
+    )
     return " ".join(folded.split())
 
 
 def plain_text(text: str) -> str:
     """Return the text in lower case, without punctuation and symbols, with single spaces."""
-    letters = (" " if unicodedata.category(letter)[0] in "PS" else letter for letter in text.lower())
+    letters = (
+        " " if unicodedata.category(letter)[0] in "PS" else letter for letter in text.lower()
+    )
     return " ".join("".join(letters).split())
 
 
-_INVISIBLE = re.compile("[\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
+_INVISIBLE = re.compile(
+    "[\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]"
+)
 """Characters without a glyph that editors and spreadsheets insert: soft hyphen, zero-width space, text directions,
 byte order mark. Joiners are kept, because scripts and emoji need them."""
 _BLANKS = re.compile(r"[ \u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]+")
@@ -154,7 +160,9 @@ def check_class_name(name: str) -> str:
     if not label_form(name):
         raise ValueError(f"the class {name!r} has no visible character. Write a name")
     if any(unicodedata.category(letter) in ("Cc", "Zl", "Zp") for letter in name):
-        raise ValueError(f"the class {name!r} contains a line break or another control character. Remove it")
+        raise ValueError(
+            f"the class {name!r} contains a line break or another control character. Remove it"
+        )
     return name
 
 

@@ -27,7 +27,11 @@ WAITING = (*SLEEPING, "GOMP_SPINCOUNT", "KMP_LIBRARY")
 """Variables that control how threads wait. If the user has set one of them, none is changed."""
 BLAS = {"OPENBLAS_THREAD_TIMEOUT": "4"}
 """Makes idle OpenBLAS threads sleep: they spin for 2^n clock ticks; n is 26 or 28 by default, at least 4."""
-QUIET = {"HF_HUB_DISABLE_PROGRESS_BARS": "1", "HF_HUB_VERBOSITY": "error", "TRANSFORMERS_VERBOSITY": "error"}
+QUIET = {
+    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+    "HF_HUB_VERBOSITY": "error",
+    "TRANSFORMERS_VERBOSITY": "error",
+}
 """Hides the progress bars and hints with which the libraries load a model."""
 NUMBER = "OMP_NUM_THREADS"
 CGROUP: Final = Path("/sys/fs/cgroup")

@@ -48,7 +48,11 @@ class Traffic:
     def __add__(self, other: Traffic) -> Traffic:
         counts = {name: count + other._numbers[name] for name, count in self._numbers.items()}
         latencies = dict(Counter(self.latencies) + Counter(other.latencies))
-        return Traffic(**counts, latencies=latencies, served=tuple(dict.fromkeys([*self.served, *other.served])))
+        return Traffic(
+            **counts,
+            latencies=latencies,
+            served=tuple(dict.fromkeys([*self.served, *other.served])),
+        )
 
     def since(self, earlier: Traffic) -> Traffic:
         """Return the calls after an earlier state of the same endpoint."""
@@ -88,5 +92,8 @@ def state_of(model: Any) -> str:
     troubles = {"refused": total.refused, "failed": total.failed, "timed out": total.timed_out}
     late = total.seconds(0.95)
     troubles |= {"from another model": total.from_others, "prompts cut": total.short_prompts}
-    parts = [f"{flying} of {limit} in flight", *(f"{count} {name}" for name, count in troubles.items() if count)]
+    parts = [
+        f"{flying} of {limit} in flight",
+        *(f"{count} {name}" for name, count in troubles.items() if count),
+    ]
     return ", ".join([*parts, *([] if late is None else [f"p95 {late:.2g} s"])])

@@ -60,10 +60,14 @@ class CapCheck:
             return 0.0
         epsilon = float(self.compose(noisy, delta))
         if math.isnan(epsilon) or epsilon < 0:
-            raise LedgerError(f"The accountant returned {epsilon} for {len(noisy)} events; nothing is released.")
+            raise LedgerError(
+                f"The accountant returned {epsilon} for {len(noisy)} events; nothing is released."
+            )
         return epsilon
 
-    def trainings_part(self, state: State, request: Plan | None = None) -> tuple[float, float] | None:
+    def trainings_part(
+        self, state: State, request: Plan | None = None
+    ) -> tuple[float, float] | None:
         """Return epsilon and delta of the cap that only trainings may spend, None if undecided.
 
         The owner's declaration decides, else the first plan (`State.first_plan`), else `request`: the cap is divided in
@@ -98,7 +102,9 @@ class CapCheck:
         else:
             left = max(0.0, cap.epsilon - self.total(current, cap.delta))
             needs = math.inf if exposed else self.total(requested, cap.delta)
-            refusal = BudgetError(needs, left, total - cap.epsilon, state.dataset, cap.epsilon, state.group)
+            refusal = BudgetError(
+                needs, left, total - cap.epsilon, state.dataset, cap.epsilon, state.group
+            )
             if math.isinf(total) and not exposed:
                 refusal = DeltaBudgetError(own_delta(both), cap.delta, needs, left, state.dataset)
         if refusal is not None and state.capped_by_default:
@@ -106,15 +112,22 @@ class CapCheck:
         return refusal
 
     def plan_refusal(
-        self, states: Sequence[State], run: tuple[str, str], requested: Sequence[Event], delta: float
+        self,
+        states: Sequence[State],
+        run: tuple[str, str],
+        requested: Sequence[Event],
+        delta: float,
     ) -> BudgetError | None:
         """Return the error if the plan of a run exceeds a cap of its group, else None."""
         refusals = (
-            self.refusal(state, [*state.spent(), *state.reserved(without=run)], requested, delta) for state in states
+            self.refusal(state, [*state.spent(), *state.reserved(without=run)], requested, delta)
+            for state in states
         )
         return next((refusal for refusal in refusals if refusal is not None), None)
 
-    def release_refusal(self, states: Sequence[State], request: ReleaseRequest, extra: bool) -> BudgetError | None:
+    def release_refusal(
+        self, states: Sequence[State], request: ReleaseRequest, extra: bool
+    ) -> BudgetError | None:
         """Return the error if a release cannot be paid, else None.
 
         A reserved release is compared with past events only (the cap can be lower than at reservation). An extra one
@@ -123,12 +136,16 @@ class CapCheck:
         requested = [dict(request.charge.event)]
         delta = states[0].runs[request.run_id].delta
         refusals = (
-            self.refusal(state, [*state.spent(), *(state.reserved() if extra else ())], requested, delta)
+            self.refusal(
+                state, [*state.spent(), *(state.reserved() if extra else ())], requested, delta
+            )
             for state in states
         )
         return next((refusal for refusal in refusals if refusal is not None), None)
 
-    def _part_refusal(self, state: State, cap: Cap, current: Sequence[Event], request: Plan) -> BudgetError | None:
+    def _part_refusal(
+        self, state: State, cap: Cap, current: Sequence[Event], request: Plan
+    ) -> BudgetError | None:
         """Return the error if `request` exceeds its part of a divided cap, else None."""
         part = self.trainings_part(state, request) or (0.0, 0.0)
         for trained in (True, False):
@@ -141,7 +158,9 @@ class CapCheck:
             if total > epsilon * (1 + SLACK):
                 left = max(0.0, epsilon - self.total(before, delta)) if delta > 0 else 0.0
                 needs = self.total(requested, delta) if delta > 0 else math.inf
-                return PartBudgetError(needs, left, total - epsilon, state.dataset, trained, (epsilon, delta))
+                return PartBudgetError(
+                    needs, left, total - epsilon, state.dataset, trained, (epsilon, delta)
+                )
         return None
 
     def _proportion(self, events: Sequence[Event], delta: float) -> tuple[float, float]:
@@ -157,7 +176,9 @@ class CapCheck:
         return epsilon / (epsilon + self.total(others, delta - own)), own / delta
 
 
-def require_part(state: State, cap_check: CapCheck, cap: Cap, trainings: tuple[float, float]) -> None:
+def require_part(
+    state: State, cap_check: CapCheck, cap: Cap, trainings: tuple[float, float]
+) -> None:
     """Raise ConfigError if `trainings` is no part of the cap, or takes something from a part after the first release.
 
     Such a move would be chosen after results were seen.

@@ -19,7 +19,9 @@ RECHECKED = 256
 """Entries of a known chain that a locked read compares again; a shorter chain is compared as a whole."""
 
 
-def read_entries(db: Connection, dataset: str, after: int = 0, most: int | None = None) -> Iterator[Entry]:
+def read_entries(
+    db: Connection, dataset: str, after: int = 0, most: int | None = None
+) -> Iterator[Entry]:
     """Yield the entries of a dataset behind number `after`, at most `most`, oldest first."""
     query = select(ENTRIES).where(ENTRIES.c.dataset == dataset, ENTRIES.c.number > after)
     rows = db.execute(query.order_by(ENTRIES.c.number).limit(most).execution_options(yield_per=500))
@@ -43,7 +45,9 @@ def _read_head(db: Connection, dataset: str, lock: bool) -> tuple[int, str]:
     else:
         head = db.execute(query).first()
     if head is None:
-        raise LedgerError(f"The privacy ledger has no dataset '{dataset}'. Register its rows first (wasp budget show).")
+        raise LedgerError(
+            f"The privacy ledger has no dataset '{dataset}'. Register its rows first (wasp budget show)."
+        )
     return head.entries, head.head
 
 
@@ -81,7 +85,9 @@ class Chains:
     def members(self, db: Connection, dataset: str) -> set[str]:
         """Return the members of the dataset's group, without a lock."""
         known, _ = self._known.get(dataset, (State(dataset), 0))
-        query = select(ENTRIES.c.detail_json).where(ENTRIES.c.dataset == dataset, ENTRIES.c.kind == JOINED)
+        query = select(ENTRIES.c.detail_json).where(
+            ENTRIES.c.dataset == dataset, ENTRIES.c.kind == JOINED
+        )
         later = query.where(ENTRIES.c.number > known.entries).order_by(ENTRIES.c.number.desc())
         latest = db.execute(later.limit(1)).scalar()
         return set(json.loads(latest)["members"]) if latest else set(known.members)
@@ -154,13 +160,21 @@ def stored_release(db: Connection, request: ReleaseRequest) -> StoredRelease | N
     """
     same_entry = (OUTPUTS.c.dataset == ENTRIES.c.dataset) & (OUTPUTS.c.number == ENTRIES.c.number)
     requested = (OUTPUTS.c.dataset == request.dataset) & (OUTPUTS.c.step_key == request.step_key)
-    row = db.execute(select(ENTRIES, RAW_OUTPUT).join(OUTPUTS, same_entry).where(requested)).mappings().first()
+    row = (
+        db.execute(select(ENTRIES, RAW_OUTPUT).join(OUTPUTS, same_entry).where(requested))
+        .mappings()
+        .first()
+    )
     if row is None:
         return None
     columns = dict(row)
     output = stored_bytes(columns.pop("output"))
     entry = Entry(**columns)
-    if entry.hash != entry.sealed() or entry.output_hash != output_hash(output) or entry.step_key != request.step_key:
+    if (
+        entry.hash != entry.sealed()
+        or entry.output_hash != output_hash(output)
+        or entry.step_key != request.step_key
+    ):
         raise damaged(request.dataset, f"the output of entry {entry.number} was changed")
     if cost_of(entry.event) != cost_of(request.charge.event):
         raise LedgerError(

@@ -9,7 +9,17 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, func, insert, inspect, select, update
+from sqlalchemy import (
+    Connection,
+    Engine,
+    create_engine,
+    event,
+    func,
+    insert,
+    inspect,
+    select,
+    update,
+)
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
@@ -106,7 +116,11 @@ class LedgerStore:
             return self._engine
 
     def _snapshot(self, engine: Engine) -> Any:
-        postgres = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True} if self._is_postgres else {}
+        postgres = (
+            {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+            if self._is_postgres
+            else {}
+        )
         return _transaction(engine, **postgres)
 
     def _compare_heads(self, engine: Engine) -> None:
@@ -116,7 +130,9 @@ class LedgerStore:
     def _create_engine(self) -> Engine:
         if self._is_postgres:
             try:
-                return _engine(self._url, {"connect_timeout": 10, "application_name": "wasp ledger"})
+                return _engine(
+                    self._url, {"connect_timeout": 10, "application_name": "wasp ledger"}
+                )
             except ImportError:
                 raise MissingPackageError("psycopg2", "postgres") from None
         path = Path(str(self._url.database))
@@ -128,7 +144,9 @@ class LedgerStore:
             if path.stat().st_mode & 0o077:
                 path.chmod(0o600)
         except OSError as error:
-            raise LedgerError(self._explain(error.strerror or "the file cannot be created")) from None
+            raise LedgerError(
+                self._explain(error.strerror or "the file cannot be created")
+            ) from None
         engine = _engine(self._url, {"timeout": WAIT_SECONDS})
         event.listen(engine, "connect", _configure_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
@@ -143,7 +161,8 @@ class LedgerStore:
 
     def _explain(self, cause: str) -> str:
         advice = (
-            "Check that you own the folder, that the disk is not full, and that no other process has locked the file"
+            "Check that you own the folder, that the disk is not full, and that no other process has locked "
+            "the file"
         )
         if self._is_postgres:
             advice = "Check that the server runs and is reachable, and that user, password and database are correct"
@@ -172,7 +191,9 @@ def parse_url(url: str) -> URL:
             f"A ledger on '{parsed.drivername}' is not supported. Use sqlite:/// or postgresql+psycopg2://"
         )
     if parsed.database in (None, "", ":memory:") or parsed.query:
-        raise LedgerError("A SQLite ledger must be a file: sqlite:///path/to/ledger.db, without options.")
+        raise LedgerError(
+            "A SQLite ledger must be a file: sqlite:///path/to/ledger.db, without options."
+        )
     return parsed.set(database=str(Path(str(parsed.database)).absolute()))
 
 
@@ -229,7 +250,9 @@ def _prepare(engine: Engine, shown: str) -> None:
             db.execute(update(BOOK).where(BOOK.c.version < SCHEMA).values(version=SCHEMA))
             version = db.execute(VERSION).scalar_one()
     if version != SCHEMA:
-        raise LedgerError(f"Privacy ledger {shown} has format {version}, but wasp supports {SCHEMA}. Upgrade wasp.")
+        raise LedgerError(
+            f"Privacy ledger {shown} has format {version}, but wasp supports {SCHEMA}. Upgrade wasp."
+        )
 
 
 def _first_line(error: SQLAlchemyError) -> str:

@@ -28,10 +28,19 @@ Write = Callable[[State, Entry], object]
 def repeat(entry: Entry, other: State, **more: object) -> Entry:
     """Return the entry with which another dataset of the group repeats `entry`."""
     detail = entry.detail | {"of": entry.dataset, "entry": entry.hash, "line": entry.number, **more}
-    return replace(entry, dataset=other.dataset, kind=GROUP + entry.kind, detail_json=canonical(detail))
+    return replace(
+        entry, dataset=other.dataset, kind=GROUP + entry.kind, detail_json=canonical(detail)
+    )
 
 
-def join(db: Connection, name: str, datasets: Collection[str], who: str, write: Write, why: Sequence[str] = ()) -> None:
+def join(
+    db: Connection,
+    name: str,
+    datasets: Collection[str],
+    who: str,
+    write: Write,
+    why: Sequence[str] = (),
+) -> None:
     """Merge datasets and their groups into the group `name`.
 
     The caller holds the ledger's lock. Earlier releases and reservations of each are charged to all others, even beyond
@@ -51,7 +60,9 @@ def join(db: Connection, name: str, datasets: Collection[str], who: str, write: 
                     write(state, repeat(entry, state, carried=True))
 
 
-def join_related(db: Connection, dataset: str, related: Mapping[str, Collection[str]], who: str, write: Write) -> None:
+def join_related(
+    db: Connection, dataset: str, related: Mapping[str, Collection[str]], who: str, write: Write
+) -> None:
     """Put a dataset into one group with the datasets that share its people.
 
     The group keeps the name of an existing group, first that of `dataset`. `related`: common marks by dataset.
@@ -61,7 +72,14 @@ def join_related(db: Connection, dataset: str, related: Mapping[str, Collection[
     if not others or (len(set(groups.values())) == 1 and groups[dataset]):
         return
     name = next((group for group in groups.values() if group), AUTOMATIC + others[0])
-    join(db, name, [dataset, *others], who, write, sorted({kind for other in others for kind in related[other]}))
+    join(
+        db,
+        name,
+        [dataset, *others],
+        who,
+        write,
+        sorted({kind for other in others for kind in related[other]}),
+    )
 
 
 def leave(states: Sequence[State], who: str, write: Write) -> None:
@@ -71,7 +89,9 @@ def leave(states: Sequence[State], who: str, write: Write) -> None:
     """
     state, *others = states
     if not state.group:
-        raise ConfigError(f"Dataset '{state.dataset}' is in no group. See: wasp budget show {state.dataset}")
+        raise ConfigError(
+            f"Dataset '{state.dataset}' is in no group. See: wasp budget show {state.dataset}"
+        )
     if state.charged() or state.reserved():
         raise ConfigError(
             f"Dataset '{state.dataset}' cannot leave group '{state.group}': its datasets have releases or reservations "
@@ -96,11 +116,18 @@ def _earlier_entries(state: State) -> Iterator[Entry]:
 
 def with_members(db: Connection, datasets: Iterable[str]) -> set[str]:
     """Return datasets and the members of their groups."""
-    return {member for dataset in datasets for member in (dataset, *load(db, dataset, lock=False).members)}
+    return {
+        member
+        for dataset in datasets
+        for member in (dataset, *load(db, dataset, lock=False).members)
+    }
 
 
 def _group_datasets(db: Connection, name: str) -> list[str]:
     """Return the datasets of a group."""
     query = select(ENTRIES.c.dataset, ENTRIES.c.detail_json).where(ENTRIES.c.kind == JOINED)
-    latest = {row.dataset: json.loads(row.detail_json)["group"] for row in db.execute(query.order_by(ENTRIES.c.number))}
+    latest = {
+        row.dataset: json.loads(row.detail_json)["group"]
+        for row in db.execute(query.order_by(ENTRIES.c.number))
+    }
     return [dataset for dataset, group in latest.items() if group == name]

@@ -28,11 +28,17 @@ def compare_and_store(file: Path, read: Callable[[], AbstractContextManager[Conn
     make_folder(file.parent, private=True)
     with locked(file.parent):
         stored = _stored(file)
-        with read() as db:  # opened after the file was read: it contains all that any process wrote to the file
+        with (
+            read() as db
+        ):  # opened after the file was read: it contains all that any process wrote to the file
             existing = set[tuple[str, int, str]]()
-            for heads in chunks([(dataset, number) for dataset, (number, _) in stored.items()], AT_ONCE):
+            for heads in chunks(
+                [(dataset, number) for dataset, (number, _) in stored.items()], AT_ONCE
+            ):
                 query = select(ENTRIES.c.dataset, ENTRIES.c.number, ENTRIES.c.hash)
-                existing |= {(row[0], row[1], row[2]) for row in db.execute(query.where(ENTRY.in_(heads)))}
+                existing |= {
+                    (row[0], row[1], row[2]) for row in db.execute(query.where(ENTRY.in_(heads)))
+                }
             for dataset, (number, hash_) in stored.items():
                 if (dataset, number, hash_) not in existing:
                     raise LedgerError(

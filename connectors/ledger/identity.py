@@ -40,7 +40,11 @@ class Registration:
 def find_registered(db: Connection, request: Registration) -> str | None:
     """Return the dataset if name, content and all marks are registered for it, else None."""
     dataset = _by_fingerprint(db, request.fingerprint)
-    if dataset is None or _by_name(db, request.name) != dataset or _new_marks(db, dataset, request.marks):
+    if (
+        dataset is None
+        or _by_name(db, request.name) != dataset
+        or _new_marks(db, dataset, request.marks)
+    ):
         return None
     return dataset
 
@@ -65,7 +69,9 @@ def register_rows(db: Connection, request: Registration, write: Write) -> str:
         related.setdefault(by_name, set()).add("same name")
     dataset = by_content or by_name
     for member in sorted(with_members(db, [*related, *([dataset] if dataset else [])])):
-        load(db, member, lock=True)  # in sorted order, as a release does, so that neither waits for the other
+        load(
+            db, member, lock=True
+        )  # in sorted order, as a release does, so that neither waits for the other
     if dataset is None:
         dataset = _unused_id(db, request.name)
         start_chain(db, dataset)
@@ -103,15 +109,22 @@ def _sharing(db: Connection, table: Table, hashes: Collection[str], marks: Marks
         common[owner].add(hash_)
     for owner, shared in common.items():
         query = select(func.count()).select_from(table).where(table.c.dataset == owner)
-        registered = db.execute(query.where(table.c.kind == "row") if table is MARKS else query).scalar_one()
+        registered = db.execute(
+            query.where(table.c.kind == "row") if table is MARKS else query
+        ).scalar_one()
         smaller = min(registered, len(hashes))
         long = () if marks.separate else shared.difference(marks.short)
-        if len(long) >= max(MIN_LONG, MIN_LONG_SHARE * smaller) or len(shared) >= MIN_SHARE * smaller:
+        if (
+            len(long) >= max(MIN_LONG, MIN_LONG_SHARE * smaller)
+            or len(shared) >= MIN_SHARE * smaller
+        ):
             yield owner
 
 
 def _require_same_key(db: Connection, request: Registration) -> None:
-    details = db.execute(select(ENTRIES.c.detail_json).where(ENTRIES.c.kind.in_(("register", "version")))).scalars()
+    details = db.execute(
+        select(ENTRIES.c.detail_json).where(ENTRIES.c.kind.in_(("register", "version")))
+    ).scalars()
     keys = {str(json.loads(detail).get("key", "")) for detail in details} - {"", request.key}
     if request.key and keys:
         raise LedgerError(
@@ -125,10 +138,14 @@ def _write(db: Connection, dataset: str, kind: str, request: Registration, write
     records = set[str]()
     marks = dict[str, str]()
     if kind != "alias":
-        records = set(request.records) - {record for _, record in _matches(db, RECORDS, request.records)}
+        records = set(request.records) - {
+            record for _, record in _matches(db, RECORDS, request.records)
+        }
         marks = _new_marks(db, dataset, request.marks)
     detail = {"name": request.name, "fingerprint": request.fingerprint, "key": request.key}
-    detail |= {"records": digest(sorted(records))} | ({"marks": digest(sorted(marks))} if marks else {})
+    detail |= {"records": digest(sorted(records))} | (
+        {"marks": digest(sorted(marks))} if marks else {}
+    )
     state = load(db, dataset, lock=True)
     write(state, Entry(dataset, kind, request.who, detail_json=canonical(detail)))
     if _by_name(db, request.name) is None:
@@ -154,14 +171,19 @@ def _by_name(db: Connection, name: str) -> str | None:
 
 
 def _by_fingerprint(db: Connection, fingerprint: str) -> str | None:
-    return db.execute(select(FINGERPRINTS.c.dataset).where(FINGERPRINTS.c.fingerprint == fingerprint)).scalar()
+    return db.execute(
+        select(FINGERPRINTS.c.dataset).where(FINGERPRINTS.c.fingerprint == fingerprint)
+    ).scalar()
 
 
 def _matches(db: Connection, table: Table, hashes: Collection[str]) -> Iterator[tuple[str, str]]:
     """Yield dataset and hash of all registered ones of `hashes`."""
     column = table.primary_key.columns[0]  # the record or the mark
     for piece in chunks(sorted(hashes), _AT_ONCE):
-        yield from ((row[0], row[1]) for row in db.execute(select(table.c.dataset, column).where(column.in_(piece))))
+        yield from (
+            (row[0], row[1])
+            for row in db.execute(select(table.c.dataset, column).where(column.in_(piece)))
+        )
 
 
 def _unused_id(db: Connection, name: str) -> str:

@@ -18,7 +18,14 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import ConfigError, LedgerError
-from connectors.interfaces.ledger import NO_MARKS, BudgetPlan, Compose, Marks, ReleaseRequest, StoredRelease
+from connectors.interfaces.ledger import (
+    NO_MARKS,
+    BudgetPlan,
+    Compose,
+    Marks,
+    ReleaseRequest,
+    StoredRelease,
+)
 from connectors.ledger.cap import CapCheck, admit, require_part, require_unit
 from connectors.ledger.chain import (
     Chains,
@@ -103,9 +110,13 @@ class PrivacyLedger:
         are public.
         """
         if not name.strip():
-            raise ConfigError("A private dataset needs a name. Set private.name, or parties.name for rows of parties.")
+            raise ConfigError(
+                "A private dataset needs a name. Set private.name, or parties.name for rows of parties."
+            )
         default = None if marks.public else self._default_cap
-        request = Registration(" ".join(name.split()), fingerprint, tuple(sorted(set(records))), who, key, marks)
+        request = Registration(
+            " ".join(name.split()), fingerprint, tuple(sorted(set(records))), who, key, marks
+        )
         with self._store.read() as db:
             dataset = find_registered(db, request)
             if dataset is not None and (default is None or load(db, dataset, lock=False).capped):
@@ -123,20 +134,26 @@ class PrivacyLedger:
         with self._store.read() as db:
             if db.execute(select(DATASETS.c.dataset).where(DATASETS.c.dataset == name)).first():
                 return name
-            return db.execute(select(NAMES.c.dataset).where(NAMES.c.name == " ".join(name.split()))).scalar()
+            return db.execute(
+                select(NAMES.c.dataset).where(NAMES.c.name == " ".join(name.split()))
+            ).scalar()
 
     def find(self, name: str) -> str:
         """Return the id of a dataset from its id or any of its names, else LedgerError."""
         dataset = self.known(name)
         if dataset is None:
             registered = ", ".join(self.datasets()) or "none yet"
-            raise LedgerError(f"The privacy ledger has no dataset '{name}'. Registered: {registered}.")
+            raise LedgerError(
+                f"The privacy ledger has no dataset '{name}'. Registered: {registered}."
+            )
         return dataset
 
     def datasets(self) -> list[str]:
         """Return the ids of all datasets, sorted."""
         with self._store.read() as db:
-            return list(db.execute(select(DATASETS.c.dataset).order_by(DATASETS.c.dataset)).scalars())
+            return list(
+                db.execute(select(DATASETS.c.dataset).order_by(DATASETS.c.dataset)).scalars()
+            )
 
     def set_view(self, name: str, view: Mapping[str, Any] | None, who: str) -> None:
         """Record the owner's view of a registered dataset; None removes it, the budget stays.
@@ -144,21 +161,31 @@ class PrivacyLedger:
         `view`: location and columns in plain JSON values.
         """
         dataset = self.find(name)
-        detail = canonical({"name": " ".join(name.split()), "view": None if view is None else dict(view)})
+        detail = canonical(
+            {"name": " ".join(name.split()), "view": None if view is None else dict(view)}
+        )
         with self._writing(dataset) as (db, states):
             self._append(db, states, Entry(dataset, VIEW, who, detail_json=detail))
 
     def views(self) -> dict[str, tuple[str, dict[str, Any]]]:
         """Return dataset id and view of each registered name that was not removed."""
-        query = select(ENTRIES).where(ENTRIES.c.kind == VIEW).order_by(ENTRIES.c.dataset, ENTRIES.c.number)
+        query = (
+            select(ENTRIES)
+            .where(ENTRIES.c.kind == VIEW)
+            .order_by(ENTRIES.c.dataset, ENTRIES.c.number)
+        )
         with self._store.read() as db:
             entries = [Entry(**row) for row in db.execute(query).mappings()]
         latest = {entry.detail["name"]: entry for entry in entries}
         for entry in latest.values():
             if entry.hash != entry.sealed():
-                raise damaged(entry.dataset, f"entry {entry.number} was changed after it was written")
+                raise damaged(
+                    entry.dataset, f"entry {entry.number} was changed after it was written"
+                )
         views = {name: (entry.dataset, entry.detail["view"]) for name, entry in latest.items()}
-        return {name: (dataset, view) for name, (dataset, view) in views.items() if view is not None}
+        return {
+            name: (dataset, view) for name, (dataset, view) in views.items() if view is not None
+        }
 
     def set_cap(  # noqa: PLR0913 - the terms of a cap
         self,
@@ -178,7 +205,9 @@ class PrivacyLedger:
         division that takes something from a part after the first release.
         """
         if not (epsilon >= 0 and 0 <= delta < 1):
-            raise ConfigError(f"A cap needs epsilon >= 0 and 0 <= delta < 1; got epsilon {epsilon}, delta {delta}.")
+            raise ConfigError(
+                f"A cap needs epsilon >= 0 and 0 <= delta < 1; got epsilon {epsilon}, delta {delta}."
+            )
         cap = Cap(float(epsilon), float(delta), protects)
         with self._writing(dataset) as (db, states):
             if trainings is not None:
@@ -217,7 +246,10 @@ class PrivacyLedger:
         Idempotent by run, kind (`state.LOOK`, `state.EXPORT`) and slot if a slot is given.
         """
         with self._writing(draft.dataset) as (db, states):
-            same = [getattr(ENTRIES.c, name) == getattr(draft, name) for name in ("dataset", "kind", "run_id", "slot")]
+            same = [
+                getattr(ENTRIES.c, name) == getattr(draft, name)
+                for name in ("dataset", "kind", "run_id", "slot")
+            ]
             recorded = draft.slot and db.execute(select(ENTRIES.c.number).where(*same)).first()
             if not recorded:
                 self._append(db, states, draft)
@@ -235,11 +267,16 @@ class PrivacyLedger:
             state = states[0]
             run = state.runs.get(plan.run_id)
             left = state.unspent(plan.run_id, detail["charges"])
-            same = run is not None and (run.charges, run.delta) == (detail["charges"], detail["delta"])
+            same = run is not None and (run.charges, run.delta) == (
+                detail["charges"],
+                detail["delta"],
+            )
             if run is not None and same and (run.open or not left):
                 return
             require_unit(states, [charge["protects"] for charge in left])
-            refusal = self._cap_check.plan_refusal(states, (dataset, plan.run_id), events_of(left), float(plan.delta))
+            refusal = self._cap_check.plan_refusal(
+                states, (dataset, plan.run_id), events_of(left), float(plan.delta)
+            )
             account = RunAccount(who, plan.flow, **detail)
             if refusal is None:
                 self._append(db, states, account.reservation(dataset, plan.run_id))
@@ -249,7 +286,10 @@ class PrivacyLedger:
             raise refusal
 
     def release_once(
-        self, request: ReleaseRequest, draw: Callable[[], bytes], prepare: Callable[[], object] | None = None
+        self,
+        request: ReleaseRequest,
+        draw: Callable[[], bytes],
+        prepare: Callable[[], object] | None = None,
     ) -> StoredRelease:
         """Return the output stored under the key, or charge, draw and store it in one transaction.
 
@@ -276,12 +316,16 @@ class PrivacyLedger:
             refusal = self._cap_check.release_refusal(states, request, extra)
             if refusal is None:
                 return self._record(db, states, request, extra, _draw_output(draw))
-            self._append(db, states, run.refusal(refusal, request.dataset, request.run_id, request.slot))
+            self._append(
+                db, states, run.refusal(refusal, request.dataset, request.run_id, request.slot)
+            )
         raise refusal
 
     def released(self, dataset: str, step_key: str) -> bool:
         """Return True if an output is stored under this key, so reading it costs nothing."""
-        query = select(OUTPUTS.c.number).where(OUTPUTS.c.dataset == dataset, OUTPUTS.c.step_key == step_key)
+        query = select(OUTPUTS.c.number).where(
+            OUTPUTS.c.dataset == dataset, OUTPUTS.c.step_key == step_key
+        )
         with self._store.read() as db:
             return db.execute(query).first() is not None
 
@@ -319,7 +363,9 @@ class PrivacyLedger:
             names = select(NAMES.c.name).where(NAMES.c.dataset == dataset).order_by(NAMES.c.name)
             return status_of(state, db.execute(names).scalars(), self._cap_check)
 
-    def outlook(self, name: str, events: Sequence[Event], delta: float, public: bool = False) -> dict[str, Any]:
+    def outlook(
+        self, name: str, events: Sequence[Event], delta: float, public: bool = False
+    ) -> dict[str, Any]:
         """Return what the cap of a dataset leaves for planned events (`outlook_of`); nothing is reserved.
 
         An unknown dataset has the default cap, and none if its rows are `public`.
@@ -343,7 +389,9 @@ class PrivacyLedger:
             query = select(DATASETS.c.dataset).union(select(ENTRIES.c.dataset)).order_by("dataset")
             names = chosen or db.execute(query).scalars().all()
             return [
-                f"{name}: {problem}" for name in names for problem in problems_of(db, self._cap_check, second, name)
+                f"{name}: {problem}"
+                for name in names
+                for problem in problems_of(db, self._cap_check, second, name)
             ]
 
     # --- inside
@@ -381,12 +429,21 @@ class PrivacyLedger:
     def _line(self, db: Connection, state: State, draft: Entry) -> Entry:
         """Write an entry with its total at the cap's delta, else at the draft's or the latest plan's."""
         extra = draft.kind in RELEASING and draft.detail["extra"]
-        delta = draft.delta if draft.kind == "cap" else state.delta(draft.delta, [draft.event] if extra else [])
+        delta = (
+            draft.delta
+            if draft.kind == "cap"
+            else state.delta(draft.delta, [draft.event] if extra else [])
+        )
         epsilon = None if delta is None else self._cap_check.total(state.after(draft), delta)
         return append(db, state, replace(draft, epsilon=epsilon, delta=delta))
 
     def _record(
-        self, db: Connection, states: Sequence[State], request: ReleaseRequest, extra: bool, output: bytes
+        self,
+        db: Connection,
+        states: Sequence[State],
+        request: ReleaseRequest,
+        extra: bool,
+        output: bytes,
     ) -> StoredRelease:
         run = states[0].runs[request.run_id]
         event = dict(request.charge.event)
@@ -395,8 +452,14 @@ class PrivacyLedger:
         kind = EXPOSED if exposes(event) else RELEASED
         draft = run.entry(kind, dataset, request.run_id, {"extra": extra}, request.slot)
         charged = charge_fields(request.charge)
-        entry = self._append(db, states, replace(draft, step_key=key, output_hash=output_hash(output), **charged))
-        db.execute(insert(OUTPUTS).values(dataset=dataset, step_key=key, number=entry.number, output=output))
+        entry = self._append(
+            db, states, replace(draft, step_key=key, output_hash=output_hash(output), **charged)
+        )
+        db.execute(
+            insert(OUTPUTS).values(
+                dataset=dataset, step_key=key, number=entry.number, output=output
+            )
+        )
         return StoredRelease(output, False, entry.hash)
 
 
@@ -409,5 +472,7 @@ def _draw_output(draw: Callable[[], bytes]) -> bytes:
             f"The private rows could not be read ({type(error).__name__}); nothing was charged."
         ) from None
     if not isinstance(output, bytes):
-        raise LedgerError(f"A draw must return bytes, not {type(output).__name__}; nothing was charged.")
+        raise LedgerError(
+            f"A draw must return bytes, not {type(output).__name__}; nothing was charged."
+        )
     return output

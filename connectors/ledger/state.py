@@ -72,7 +72,9 @@ class Entry:
         sensitivity = self.sensitivity or 0.0
         scale = self.noise_scale or 0.0
         reason = self.sensitivity_reason
-        return Charge(self.mechanism, self.event, sensitivity, reason, scale, self.protects, self.adjacency)
+        return Charge(
+            self.mechanism, self.event, sensitivity, reason, scale, self.protects, self.adjacency
+        )
 
     @property
     def detail(self) -> dict[str, Any]:
@@ -88,7 +90,15 @@ class Entry:
 SEALED = tuple(column.name for column in fields(Entry) if column.name != "hash")
 """Fields of an entry that its hash covers."""
 
-CHARGE = ("mechanism", "sensitivity", "sensitivity_reason", "noise_scale", "protects", "adjacency", "event_json")
+CHARGE = (
+    "mechanism",
+    "sensitivity",
+    "sensitivity_reason",
+    "noise_scale",
+    "protects",
+    "adjacency",
+    "event_json",
+)
 """Columns of an entry that describe a release."""
 
 
@@ -96,7 +106,9 @@ def charge_fields(charge: Charge) -> dict[str, Any]:
     """Return the columns of an entry for a charge; LedgerError for NaN."""
     numbers = {"sensitivity": float(charge.sensitivity), "noise_scale": float(charge.noise_scale)}
     if any(math.isnan(number) for number in numbers.values()):
-        raise LedgerError(f"The charge for {charge.mechanism} has NaN as sensitivity or noise scale.")
+        raise LedgerError(
+            f"The charge for {charge.mechanism} has NaN as sensitivity or noise scale."
+        )
     texts = {name: getattr(charge, name) for name in CHARGE if name not in (*numbers, "event_json")}
     return {**texts, **numbers, "event_json": canonical(dict(charge.event))}
 
@@ -117,7 +129,9 @@ def entry_charge(entry: Entry) -> dict[str, Any]:
     return {name: getattr(entry, name) for name in CHARGE}
 
 
-def unreleased(charges: Iterable[Mapping[str, Any]], releases: Iterable[Entry]) -> list[Mapping[str, Any]]:
+def unreleased(
+    charges: Iterable[Mapping[str, Any]], releases: Iterable[Entry]
+) -> list[Mapping[str, Any]]:
     """Return the charges without a drawn release; equal charges are matched by count."""
     drawn = Counter(charge_key(entry_charge(entry)) for entry in releases)
     left = []
@@ -146,7 +160,9 @@ def own_delta(events: Iterable[Event]) -> float:
 
     Events of type dp_sgd have their own delta; all others share one.
     """
-    return sum(float(event["delta"]) * int(event.get("count", 1)) for event in events if is_training(event))
+    return sum(
+        float(event["delta"]) * int(event.get("count", 1)) for event in events if is_training(event)
+    )
 
 
 def is_training(event: Event) -> bool:
@@ -185,14 +201,27 @@ class RunAccount:
         """The planned events with noise."""
         return [event for event in events_of(self.charges) if not exposes(event)]
 
-    def entry(self, kind: str, dataset: str, run_id: str, detail: Mapping[str, Any], slot: str = "") -> Entry:
+    def entry(
+        self, kind: str, dataset: str, run_id: str, detail: Mapping[str, Any], slot: str = ""
+    ) -> Entry:
         """Return an entry about the run."""
         detail_json = canonical(dict(detail))
-        return Entry(dataset, kind, self.who, self.flow, run_id, slot, detail_json=detail_json, delta=self.delta)
+        return Entry(
+            dataset,
+            kind,
+            self.who,
+            self.flow,
+            run_id,
+            slot,
+            detail_json=detail_json,
+            delta=self.delta,
+        )
 
     def reservation(self, dataset: str, run_id: str) -> Entry:
         """Return the entry that reserves the plan."""
-        return self.entry("reserve", dataset, run_id, {"delta": self.delta, "charges": self.charges})
+        return self.entry(
+            "reserve", dataset, run_id, {"delta": self.delta, "charges": self.charges}
+        )
 
     def refusal(self, error: BudgetError, dataset: str, run_id: str, slot: str = "") -> Entry:
         """Return the entry that records why the plan or a release was refused."""
@@ -243,7 +272,9 @@ class State:
         self.last_at = entry.at
         self.hashes.append(entry.hash)
         if self.settled is None and entry.kind.removeprefix(GROUP) == RELEASED:
-            alone = RunAccount(entry.who, entry.flow, own_delta([entry.event]), [entry_charge(entry)])
+            alone = RunAccount(
+                entry.who, entry.flow, own_delta([entry.event]), [entry_charge(entry)]
+            )
             self.settled = self.first_plan() or alone
         if entry.kind.startswith(GROUP):
             name = entry.detail["of"]
@@ -254,8 +285,12 @@ class State:
             self.group = entry.detail["group"]
             self.members = tuple(entry.detail["members"])
             self.apart = (self.apart | set(entry.detail.get("apart", ()))) - set(self.members)
-            self.others = {name: other for name, other in self.others.items() if name in self.members}
-            self.reasons = self.reasons | set(entry.detail.get("why", ())) if self.members else set()
+            self.others = {
+                name: other for name, other in self.others.items() if name in self.members
+            }
+            self.reasons = (
+                self.reasons | set(entry.detail.get("why", ())) if self.members else set()
+            )
         else:
             self._take(entry)
 
@@ -291,7 +326,9 @@ class State:
         for release in self.released:
             if release.number == number:
                 self.costs -= Counter([cost_of(release.event)])
-                self.of_run[release.run_id] = tuple(r for r in self.of_run[release.run_id] if r.number != number)
+                self.of_run[release.run_id] = tuple(
+                    r for r in self.of_run[release.run_id] if r.number != number
+                )
         self.released = [release for release in self.released if release.number != number]
 
     def copy(self) -> State:
@@ -319,11 +356,19 @@ class State:
         if self.settled is not None:
             return self.settled
         runs = (run for state in self.everyone() for run in state.runs.values())
-        return min((run for run in runs if run.open and run.noisy), key=lambda run: run.number, default=None)
+        return min(
+            (run for run in runs if run.open and run.noisy),
+            key=lambda run: run.number,
+            default=None,
+        )
 
-    def unspent(self, run_id: str, plan: Sequence[Mapping[str, Any]] | None = None) -> list[Mapping[str, Any]]:
+    def unspent(
+        self, run_id: str, plan: Sequence[Mapping[str, Any]] | None = None
+    ) -> list[Mapping[str, Any]]:
         """Return the charges of a plan (the run's by default) not yet released, by count."""
-        own = (entry for entry in self.of_run.get(run_id, ()) if not entry.detail.get("extra", False))
+        own = (
+            entry for entry in self.of_run.get(run_id, ()) if not entry.detail.get("extra", False)
+        )
         return unreleased(self.runs[run_id].charges if plan is None else plan, own)
 
     def charged(self) -> list[Entry]:
@@ -337,7 +382,10 @@ class State:
 
     def after(self, draft: Entry) -> list[Event]:
         """Return the events after `draft` is written."""
-        return [*self.spent(), *([draft.event] if draft.kind.removeprefix(GROUP) in RELEASING else [])]
+        return [
+            *self.spent(),
+            *([draft.event] if draft.kind.removeprefix(GROUP) in RELEASING else []),
+        ]
 
     def reserved(self, without: tuple[str, str] | None = None) -> list[Event]:
         """Return the events that open runs may still release, except one (dataset, run)."""
@@ -379,20 +427,34 @@ def events_of(charges: Iterable[Mapping[str, Any]]) -> list[Event]:
 
 def plan_detail(plan: BudgetPlan) -> dict[str, Any]:
     """Return the fields of a plan that a reservation records."""
-    return {"delta": float(plan.delta), "charges": [charge_fields(charge) for charge in plan.charges]}
+    return {
+        "delta": float(plan.delta),
+        "charges": [charge_fields(charge) for charge in plan.charges],
+    }
 
 
-def cap_entry(dataset: str, cap: Cap, who: str, reason: str, trainings: tuple[float, float] | None = None) -> Entry:
+def cap_entry(
+    dataset: str, cap: Cap, who: str, reason: str, trainings: tuple[float, float] | None = None
+) -> Entry:
     """Return the entry that sets a cap; an infinite epsilon lifts it."""
     epsilon = None if math.isinf(cap.epsilon) else cap.epsilon
-    detail: dict[str, Any] = {"epsilon": epsilon, "delta": cap.delta, "protects": cap.protects, "reason": reason}
+    detail: dict[str, Any] = {
+        "epsilon": epsilon,
+        "delta": cap.delta,
+        "protects": cap.protects,
+        "reason": reason,
+    }
     detail |= {"trainings": [*map(float, trainings)]} if trainings else {}
     return Entry(dataset, "cap", who, detail_json=canonical(detail), delta=cap.delta)
 
 
 def extend(state: State, entry: Entry) -> None:
     """Update the state with an entry that must continue its chain, else LedgerError."""
-    if entry.number != state.entries + 1 or entry.previous != state.head or entry.hash != entry.sealed():
+    if (
+        entry.number != state.entries + 1
+        or entry.previous != state.head
+        or entry.hash != entry.sealed()
+    ):
         raise damaged(state.dataset, f"entry {entry.number} does not continue the chain")
     state.apply(entry)
 

@@ -48,7 +48,9 @@ SAME = ("dataset", "exposed", "voided", "refused", "versions", "group")
 """Values of a dataset's state that its status shows as they are."""
 
 
-def outlook_of(states: Sequence[State], events: Sequence[Event], delta: float, cap_check: CapCheck) -> dict[str, Any]:
+def outlook_of(
+    states: Sequence[State], events: Sequence[Event], delta: float, cap_check: CapCheck
+) -> dict[str, Any]:
     """Return cap and rest of a dataset before planned events, None without a cap; `states`: its own, then its group's.
 
     `refusal`: why the plan exceeds a cap of its group, as `reserve` would say to a new run. `repeatable`: runs with the
@@ -61,7 +63,9 @@ def outlook_of(states: Sequence[State], events: Sequence[Event], delta: float, c
     costs = Counter(map(cost_of, events))
     return {
         "cap": cap.epsilon if cap else None,
-        "left": max(0.0, cap.epsilon - cap_check.total([*state.spent(), *state.reserved()], cap.delta))
+        "left": max(
+            0.0, cap.epsilon - cap_check.total([*state.spent(), *state.reserved()], cap.delta)
+        )
         if cap
         else None,
         "refusal": "" if refusal is None else str(refusal),

@@ -7,7 +7,17 @@ its rows. The other tables are look-ups.
 from dataclasses import fields
 from typing import Any
 
-from sqlalchemy import Column, Float, Index, Integer, LargeBinary, MetaData, Table, Text, type_coerce
+from sqlalchemy import (
+    Column,
+    Float,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    type_coerce,
+)
 from sqlalchemy.types import NullType
 
 from connectors.ledger.state import Entry
@@ -29,9 +39,13 @@ def _number(name: str, key: bool = False) -> Column[Any]:
 
 
 BOOK = Table("ledger_book", METADATA, _number("id", key=True), _number("version"))
-DATASETS = Table("ledger_datasets", METADATA, _text("dataset", key=True), _number("entries"), _text("head"))
+DATASETS = Table(
+    "ledger_datasets", METADATA, _text("dataset", key=True), _number("entries"), _text("head")
+)
 NAMES = Table("ledger_names", METADATA, _text("name", key=True), _text("dataset"))
-FINGERPRINTS = Table("ledger_fingerprints", METADATA, _text("fingerprint", key=True), _text("dataset"))
+FINGERPRINTS = Table(
+    "ledger_fingerprints", METADATA, _text("fingerprint", key=True), _text("dataset")
+)
 RECORDS = Table(
     "ledger_records",
     METADATA,

@@ -29,7 +29,9 @@ UNREADABLE = (ArithmeticError, AttributeError, LedgerError, LookupError, TypeErr
 """Errors that an accountant or JSON code can raise on content that this program did not write."""
 
 
-def problems_of(db: Connection, cap_check: CapCheck, second: Compose | None, dataset: str) -> Iterator[str]:
+def problems_of(
+    db: Connection, cap_check: CapCheck, second: Compose | None, dataset: str
+) -> Iterator[str]:
     """Yield one sentence per problem of a dataset; nothing after the first entry that breaks its chain.
 
     `second` is an accountant that shares no code with the ledger's own.
@@ -53,8 +55,12 @@ def problems_of(db: Connection, cap_check: CapCheck, second: Compose | None, dat
         if other > first and not _is_close(first, other):
             yield f"the second accountant computes epsilon {other:.9g}, the ledger only {first:.9g}"
     expected = {(entry.number, entry.step_key, entry.output_hash) for entry in state.released}
-    query = select(OUTPUTS.c.number, OUTPUTS.c.step_key, RAW_OUTPUT).where(OUTPUTS.c.dataset == dataset)
-    rows = db.execute(query.execution_options(yield_per=100))  # outputs of megabytes: never all at once
+    query = select(OUTPUTS.c.number, OUTPUTS.c.step_key, RAW_OUTPUT).where(
+        OUTPUTS.c.dataset == dataset
+    )
+    rows = db.execute(
+        query.execution_options(yield_per=100)
+    )  # outputs of megabytes: never all at once
     stored = {(row.number, row.step_key, output_hash(stored_bytes(row.output))) for row in rows}
     for number in sorted({number for number, _, _ in expected ^ stored}):
         yield f"the output of entry {number} was changed, removed or added"
@@ -81,4 +87,6 @@ class _Totals:
 
 
 def _is_close(first: float, second: float) -> bool:
-    return first == second or abs(first - second) <= TOLERANCE * max(abs(first), abs(second), TOLERANCE)
+    return first == second or abs(first - second) <= TOLERANCE * max(
+        abs(first), abs(second), TOLERANCE
+    )

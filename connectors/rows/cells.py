@@ -40,5 +40,6 @@ def distinct(names: Sequence[str]) -> list[str]:
     """Return the names of columns; several columns of one name get their numbers."""
     counts = Counter(names)
     return [
-        f"{column} (column {number})" if counts[column] > 1 else column for number, column in enumerate(names, start=1)
+        f"{column} (column {number})" if counts[column] > 1 else column
+        for number, column in enumerate(names, start=1)
     ]

@@ -35,7 +35,9 @@ _READ_ONLY = {
 """Statements that make a new connection or transaction read-only, in addition to the options of `_open`."""
 
 
-def read_sql(address: str, query: str, name: str, lenient: bool = False, required: Sequence[str] = ()) -> Columns:
+def read_sql(
+    address: str, query: str, name: str, lenient: bool = False, required: Sequence[str] = ()
+) -> Columns:
     """Return the columns of a query's result, with rows in the database's order.
 
     The query is one SELECT (`check_query`). The connection is read-only: a SQLite file is opened with mode=ro;
@@ -87,14 +89,25 @@ def check_database(address: str, name: str) -> None:
         dialect = url.get_dialect()
         dialect.import_dbapi()
     except (ArgumentError, NoSuchModuleError):
-        raise PlaceError(f"{name}: not a database address. Use for example sqlite:///rows.db") from None
+        raise PlaceError(
+            f"{name}: not a database address. Use for example sqlite:///rows.db"
+        ) from None
     except ImportError as error:
         if address.startswith("postgresql"):
             raise MissingPackageError("psycopg2-binary", "postgres") from None
-        raise PlaceError(f"{name}: this database needs another package ({error}). Install it.") from None
+        raise PlaceError(
+            f"{name}: this database needs another package ({error}). Install it."
+        ) from None
     file = url.database or ""
-    if dialect.name == "sqlite" and file and not file.startswith((":", "file:")) and not Path(file).is_file():
-        raise PlaceError(f"{name}: unable to open database file: {file} does not exist. Use the file of a database.")
+    if (
+        dialect.name == "sqlite"
+        and file
+        and not file.startswith((":", "file:"))
+        and not Path(file).is_file()
+    ):
+        raise PlaceError(
+            f"{name}: unable to open database file: {file} does not exist. Use the file of a database."
+        )
 
 
 def _open(address: str) -> Engine:
@@ -139,7 +152,9 @@ def _accept_all_values(connection: Connection) -> None:
 
         for name in ("DATE", "DATETIME", "DATETIMETZ", "TIME", "INTERVAL"):
             caster = getattr(extensions, f"PY{name}")
-            extensions.register_type(extensions.new_type(caster.values, name, _cast_or_text(caster)), driver)
+            extensions.register_type(
+                extensions.new_type(caster.values, name, _cast_or_text(caster)), driver
+            )
 
 
 def _cast_or_text(caster: Any) -> Any:

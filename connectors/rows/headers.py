@@ -95,7 +95,9 @@ def _readable(name: str) -> Iterator[None]:
         raise
     except Exception as error:  # noqa: BLE001  (every storage system has its own errors)
         reason = getattr(error, "strerror", None) or type(error).__name__
-        raise PlaceError(f"{name} cannot be read ({reason}). Check the file and its permissions.") from None
+        raise PlaceError(
+            f"{name} cannot be read ({reason}). Check the file and its permissions."
+        ) from None
 
 
 def _first_line(start: bytes, where: RowsRef, ending: str) -> Header | None:
@@ -109,13 +111,21 @@ def _first_line(start: bytes, where: RowsRef, ending: str) -> Header | None:
     lines = io.StringIO(text, newline="")
     separator, above = csv_form(text, ending, [*column_names(where).values()])
     try:
-        filled = (tuple(fields) for fields in csv.reader(lines, delimiter=separator, strict=True) if is_filled(fields))
+        filled = (
+            tuple(fields)
+            for fields in csv.reader(lines, delimiter=separator, strict=True)
+            if is_filled(fields)
+        )
         columns = next(islice(filled, above, None), None)
     except csv.Error:
         return None
     if columns is None:
         raise PlaceError(f"{display_path(where)} is empty. Use a file with rows.")
-    return None if len(start) == HEADER_BYTES and lines.tell() == len(text) else Header(columns, is_schema=False)
+    return (
+        None
+        if len(start) == HEADER_BYTES and lines.tell() == len(text)
+        else Header(columns, is_schema=False)
+    )
 
 
 def _parquet_columns(opened: BinaryIO, name: str) -> tuple[str, ...]:
@@ -125,4 +135,6 @@ def _parquet_columns(opened: BinaryIO, name: str) -> tuple[str, ...]:
     try:
         return tuple(pq.read_schema(opened).names)
     except pa.ArrowException:
-        raise PlaceError(f"{name} is not a readable Parquet file: it is damaged or has another format.") from None
+        raise PlaceError(
+            f"{name} is not a readable Parquet file: it is damaged or has another format."
+        ) from None

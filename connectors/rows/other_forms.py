@@ -23,8 +23,12 @@ UNREAD = {
     ),
 }
 """Kinds of files that are not read, with what to do, and their suffixes."""
-ONE_OBJECT_PER_ROW = "Write one object per row: DataFrame.to_json(FILE, orient='records', lines=True)."
-ONE_TEXT_PER_ROW = "Write one text per row in a column of its own; pandas.json_normalize does so for nested JSON."
+ONE_OBJECT_PER_ROW = (
+    "Write one object per row: DataFrame.to_json(FILE, orient='records', lines=True)."
+)
+ONE_TEXT_PER_ROW = (
+    "Write one text per row in a column of its own; pandas.json_normalize does so for nested JSON."
+)
 MAX_KEYS = 5
 
 
@@ -64,9 +68,17 @@ def refuse_one_object(value: Any, required: Sequence[str], name: str) -> None:
     if not isinstance(value, Mapping):
         return
     holders = {key: part for key, part in value.items() if isinstance(part, (Mapping, list))}
-    is_row = bool(required) and all(column in value and column not in holders for column in required)
+    is_row = bool(required) and all(
+        column in value and column not in holders for column in required
+    )
     if not holders or is_row:
         return
-    rows = [key for key, part in holders.items() if isinstance(part, list) and part and isinstance(part[0], Mapping)]
+    rows = [
+        key
+        for key, part in holders.items()
+        if isinstance(part, list) and part and isinstance(part[0], Mapping)
+    ]
     advice = f"Write the list of '{rows[0]}' as a file of its own." if rows else ONE_OBJECT_PER_ROW
-    raise InputError(f"{name}: contains one object with {list_keys(value)}, not one object per row. {advice}")
+    raise InputError(
+        f"{name}: contains one object with {list_keys(value)}, not one object per row. {advice}"
+    )

@@ -20,8 +20,14 @@ def places_of(where: RowsRef) -> tuple[str, ...]:
     if where.query is not None:
         return _tables(address, where.query)
     system, files, _ = list_files(address, display_path(where))
-    local = "file" in system.protocol if isinstance(system.protocol, tuple) else system.protocol == "file"
-    return tuple(str(Path(file).resolve()) if local else f"{system.protocol} {file}" for file in files)
+    local = (
+        "file" in system.protocol
+        if isinstance(system.protocol, tuple)
+        else system.protocol == "file"
+    )
+    return tuple(
+        str(Path(file).resolve()) if local else f"{system.protocol} {file}" for file in files
+    )
 
 
 def files_of(where: RowsRef) -> tuple[str, ...]:
@@ -56,7 +62,11 @@ def _tables(address: str, query: str) -> tuple[str, ...]:
 
     statement = sqlglot.parse_one(query, read=DIALECTS.get(re.split(r"[+:]", address)[0]))
     common = {table.alias_or_name.casefold() for table in statement.find_all(sql.CTE)}
-    named = {table for table in statement.find_all(sql.Table) if table.db or table.name.casefold() not in common}
+    named = {
+        table
+        for table in statement.find_all(sql.Table)
+        if table.db or table.name.casefold() not in common
+    }
     # A common table expression may have the name of the table that it reads.
     read = {source for scope in traverse_scope(statement) for source in scope.sources.values()}
     tables = {table.name.casefold() for table in named | read if isinstance(table, sql.Table)}

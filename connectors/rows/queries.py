@@ -57,21 +57,38 @@ def _problem(query: str, dialect: str) -> str:
     from sqlglot.errors import SqlglotError
 
     try:
-        statements = [statement for statement in sqlglot.parse(query, read=dialect or None) if statement is not None]
+        statements = [
+            statement
+            for statement in sqlglot.parse(query, read=dialect or None)
+            if statement is not None
+        ]
     except (SqlglotError, RecursionError):
         return f"not valid {dialect or 'SQL'}. Correct it, or create a view in the database and select from it"
     statements = [statement for statement in statements if not isinstance(statement, sql.Semicolon)]
     if len(statements) != 1 or not isinstance(statements[0], sql.Query):
         return "the query must be exactly one SELECT, or one WITH that ends in a SELECT"
     writing = _writing_part(statements[0])
-    return f"the query contains {writing}, which changes the database. Use a SELECT that only reads" if writing else ""
+    return (
+        f"the query contains {writing}, which changes the database. Use a SELECT that only reads"
+        if writing
+        else ""
+    )
 
 
 def _writing_part(statement: Expr) -> str:
     """Return the name of the first part that writes or locks rows, '' if none."""
     from sqlglot import expressions as sql
 
-    writing = (sql.DML, sql.DDL, sql.Drop, sql.Alter, sql.TruncateTable, sql.Command, sql.Into, sql.Lock)
+    writing = (
+        sql.DML,
+        sql.DDL,
+        sql.Drop,
+        sql.Alter,
+        sql.TruncateTable,
+        sql.Command,
+        sql.Into,
+        sql.Lock,
+    )
     for node in statement.walk():
         if isinstance(node, writing) and not isinstance(node, sql.Query):
             return str(node.key).upper()

@@ -58,7 +58,9 @@ def read_rows(where: RowsRef) -> pd.DataFrame:
             frame[f"other {name}"] = pd.Series(map(_text, source[name]), dtype="str")
     if where.whole:
         cells = (values for values in source.values() if len(values) == count)
-        frame["whole"] = pd.Series(["\x1f".join(_cells(row)) for row in zip(*cells, strict=True)], dtype="str")
+        frame["whole"] = pd.Series(
+            ["\x1f".join(_cells(row)) for row in zip(*cells, strict=True)], dtype="str"
+        )
     frame = _assign_classes(where, frame) if where.classes else frame
     # Chosen by the cells as stored: earlier versions chose by them, and a stored run must get its rows again.
     frame = frame if where.rows is None else _choose(where, frame, where.rows)
@@ -98,19 +100,30 @@ def namer(names: Sequence[str]) -> Callable[[str], str]:
 def _assign_classes(where: RowsRef, frame: pd.DataFrame) -> pd.DataFrame:
     """Replace each row's code by its class (longest prefix wins, then OTHERS); drop other rows."""
     normal = partial(unicodedata.normalize, "NFC")
-    prefixes = [(normal(prefix), name) for name, prefixes_of_class in where.classes for prefix in prefixes_of_class]
+    prefixes = [
+        (normal(prefix), name)
+        for name, prefixes_of_class in where.classes
+        for prefix in prefixes_of_class
+    ]
     others = next((name for prefix, name in prefixes if prefix == OTHERS), None)
-    prefixes = sorted((pair for pair in prefixes if pair[0] != OTHERS), key=lambda pair: -len(pair[0]))
+    prefixes = sorted(
+        (pair for pair in prefixes if pair[0] != OTHERS), key=lambda pair: -len(pair[0])
+    )
 
     def of(code: object) -> str | None:
         # A code is no number: 250.10 is not 250.1.
         plain = label_form(code) if isinstance(code, str) else ""
-        return next((name for prefix, name in prefixes if plain.startswith(prefix)), others if plain else None)
+        return next(
+            (name for prefix, name in prefixes if plain.startswith(prefix)),
+            others if plain else None,
+        )
 
     classed = frame.assign(label=frame["label"].map(of).astype("str"))
     selected = classed[classed["label"].notna()].reset_index(drop=True)
     if selected.empty:
-        raise NoRowsError(f"{display_path(where)} has no row whose '{where.label}' starts with a prefix of `classes`.")
+        raise NoRowsError(
+            f"{display_path(where)} has no row whose '{where.label}' starts with a prefix of `classes`."
+        )
     return selected
 
 
@@ -128,7 +141,9 @@ def _texts(where: RowsRef, column: str, source: Columns) -> list[str | None]:
 
 def _refuse_containers(where: RowsRef, column: str, values: Sequence[Any]) -> None:
     """Raise InputError for a column of objects or lists; for the owner, who sees what is left out, only if all are."""
-    containers = [(position, value) for position, value in enumerate(values) if _is_container(value)]
+    containers = [
+        (position, value) for position, value in enumerate(values) if _is_container(value)
+    ]
     has_others = len(containers) < sum(value is not None for value in values)
     if containers and not (where.for_owner and has_others):
         position, value = containers[0]
@@ -160,10 +175,15 @@ def _text(value: Any) -> str | None:
 def _choose(where: RowsRef, frame: pd.DataFrame, rows: int) -> pd.DataFrame:
     if rows > len(frame):
         # The error omits the number of rows: for private rows it is private.
-        raise InputError(f"{display_path(where)} has fewer than the {rows} requested rows. Lower 'rows', or remove it.")
+        raise InputError(
+            f"{display_path(where)} has fewer than the {rows} requested rows. Lower 'rows', or remove it."
+        )
     content = frame.drop(columns="row").fillna("\0")
     lines = zip(*(content[name] for name in content.columns), strict=True)
-    order = [hashlib.sha256(repr((where.seed, *line)).encode("utf-8", "surrogatepass")).digest() for line in lines]
+    order = [
+        hashlib.sha256(repr((where.seed, *line)).encode("utf-8", "surrogatepass")).digest()
+        for line in lines
+    ]
     positions = sorted(range(len(frame)), key=lambda i: (order[i], i))[:rows]
     return frame.iloc[sorted(positions)].reset_index(drop=True)
 
@@ -174,7 +194,9 @@ def check_public(where: RowsRef, frame: pd.DataFrame, labels: Sequence[str]) -> 
     Never call it with private rows.
     """
     named = column_names(where)
-    columns = {name: named[name] for name in ("text", "label", "person") if name in named and name in frame}
+    columns = {
+        name: named[name] for name in ("text", "label", "person") if name in named and name in frame
+    }
     problems = [
         f"row {row}, column '{column}': {reason}"
         for row, *values in zip(frame["row"], *(frame[name] for name in columns), strict=True)
@@ -195,5 +217,7 @@ def _reason(name: str, value: Any, labels: Sequence[str]) -> str:
     if not value.strip():
         return "is empty"
     if name == "label" and value not in labels:
-        return f"unknown label '{value}'; known labels: {', '.join(labels)}.{nearest(value, labels)}"
+        return (
+            f"unknown label '{value}'; known labels: {', '.join(labels)}.{nearest(value, labels)}"
+        )
     return ""

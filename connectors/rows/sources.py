@@ -36,7 +36,9 @@ FIRST_CHARACTERS = 1 << 16
 """Characters in which the first line of a file is searched."""
 MAX_DIGITS = 4000
 """Longest integer of JSON that is read as a number; Python converts at most 4300 digits."""
-csv.field_size_limit(2**31 - 1)  # by default the rest of a longer cell would be read as rows of its own
+csv.field_size_limit(
+    2**31 - 1
+)  # by default the rest of a longer cell would be read as rows of its own
 
 
 def display_path(where: RowsRef) -> str:
@@ -79,12 +81,16 @@ def address_of(path: str) -> str:
     """Return the address of a path; for `env:NAME` the variable's value."""
     kind, separator, variable = path.partition(":")
     if kind == "hf" and "://" not in path:
-        raise PlaceError(f"{path}: removed in 0.3. Write the address of a file on the hub: hf://datasets/NAME/FILE")
+        raise PlaceError(
+            f"{path}: removed in 0.3. Write the address of a file on the hub: hf://datasets/NAME/FILE"
+        )
     if (kind, separator) != ("env", ":"):
         return path
     address = os.environ.get(variable, "").strip()
     if not address:
-        raise PlaceError(f"{path}: the environment variable {variable} is not set. Set it to the address.")
+        raise PlaceError(
+            f"{path}: the environment variable {variable} is not set. Set it to the address."
+        )
     return address
 
 
@@ -100,13 +106,17 @@ def _from_files(path: str, where: RowsRef) -> Columns:
     return parts[0][1] if len(parts) == 1 else _join_files(parts, required, where.all_columns)
 
 
-def _join_files(parts: Sequence[tuple[str, Columns]], required: Sequence[str], whole: bool) -> Columns:
+def _join_files(
+    parts: Sequence[tuple[str, Columns]], required: Sequence[str], whole: bool
+) -> Columns:
     existing = dict.fromkeys(c for _, columns in parts for c in columns)
     names = [column for column in existing if whole or column in required]
     for column in names:
         for title, columns in parts:
             if column in required and column not in columns:
-                raise InputError(f"{title} has no column '{column}', which other files of the folder have.")
+                raise InputError(
+                    f"{title} has no column '{column}', which other files of the folder have."
+                )
     lengths = [max(map(len, columns.values()), default=0) for _, columns in parts]
     return {
         column: [
@@ -126,13 +136,19 @@ def list_files(path: str, name: str) -> tuple[Any, list[str], str]:
     import fsspec
 
     if "::" in path:  # a cache or archive around a file would hide which file is read
-        raise PlaceError(f"{name}: chained addresses (::) are not supported. Write the address of the file itself.")
+        raise PlaceError(
+            f"{name}: chained addresses (::) are not supported. Write the address of the file itself."
+        )
     try:
         system, root = fsspec.core.url_to_fs(path)
     except ImportError as error:
-        raise PlaceError(f"{name}: this kind of address needs another package ({error}). Install it.") from None
+        raise PlaceError(
+            f"{name}: this kind of address needs another package ({error}). Install it."
+        ) from None
     except ValueError as error:
-        raise PlaceError(f"{name}: {error}. A database also needs 'query' in the configuration.") from None
+        raise PlaceError(
+            f"{name}: {error}. A database also needs 'query' in the configuration."
+        ) from None
     with _reachable(name, PlaceError):
         if not system.exists(root):
             hint = "Relative paths start at data_root or the working folder."
@@ -144,7 +160,9 @@ def list_files(path: str, name: str) -> tuple[Any, list[str], str]:
                 raise PlaceError(f"{name}: {explain_suffix(ending_of(root))}")
             return system, [root], ""
         folder = root.rstrip("/")
-        files = [f for f in sorted(system.find(root)) if _is_data(PurePosixPath(f).relative_to(folder))]
+        files = [
+            f for f in sorted(system.find(root)) if _is_data(PurePosixPath(f).relative_to(folder))
+        ]
     if not files:
         raise PlaceError(f"{name} is a folder without data files. {SUFFIXES}")
     return system, files, folder
@@ -199,7 +217,9 @@ def _decode(data: bytes, name: str) -> str:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
     # Raised outside the block: the decoder's error contains the whole content.
-    raise EncodingError(f"{name}, line {line}: not UTF-8. Save it as UTF-8, e.g. iconv -f cp1252 -t utf-8 OLD > NEW")
+    raise EncodingError(
+        f"{name}, line {line}: not UTF-8. Save it as UTF-8, e.g. iconv -f cp1252 -t utf-8 OLD > NEW"
+    )
 
 
 def _parse_parquet(data: bytes, name: str, required: Sequence[str], where: RowsRef) -> Columns:
@@ -213,14 +233,24 @@ def _parse_parquet(data: bytes, name: str, required: Sequence[str], where: RowsR
         # Only on this thread: one of Arrow's may drop the last reference to a Python object after the caller has its
         # table, and a command that exits at that moment dies of SIGABRT.
         table = file.read(
-            columns=None if where.all_columns else [column for column in names if column in required],
+            columns=None
+            if where.all_columns
+            else [column for column in names if column in required],
             use_threads=False,
         )
     except (pa.ArrowException, OSError):
-        raise InputError(f"{name} is not a readable Parquet file: it is damaged or has another format.") from None
-    for column in table.schema if where.any_cells else ():  # the cells of a lenient table are not checked
-        if column.name in required and (pa.types.is_nested(column.type) or pa.types.is_binary(column.type)):
-            raise InputError(f"{name}, column '{column.name}': contains {column.type}, not text. {ONE_TEXT_PER_ROW}")
+        raise InputError(
+            f"{name} is not a readable Parquet file: it is damaged or has another format."
+        ) from None
+    for column in (
+        table.schema if where.any_cells else ()
+    ):  # the cells of a lenient table are not checked
+        if column.name in required and (
+            pa.types.is_nested(column.type) or pa.types.is_binary(column.type)
+        ):
+            raise InputError(
+                f"{name}, column '{column.name}': contains {column.type}, not text. {ONE_TEXT_PER_ROW}"
+            )
     cells = [_cells(column, where.any_cells) for column in table.columns]
     # The other columns' names are needed for error messages.
     return dict.fromkeys(names, ()) | dict(zip(distinct(table.schema.names), cells, strict=True))
@@ -258,7 +288,9 @@ def csv_form(text: str, ending: str, required: Sequence[str]) -> tuple[str, int]
         return "\t", 0
     columns = {separator: first_record(text, separator) for separator in SEPARATORS}
     fits = [separator for separator, names in columns.items() if set(required) <= set(names)]
-    return (fits or [max(SEPARATORS, key=lambda separator: _count_columns(columns[separator]))])[0], 0
+    return (fits or [max(SEPARATORS, key=lambda separator: _count_columns(columns[separator]))])[
+        0
+    ], 0
 
 
 def _count_columns(fields: Sequence[str]) -> int:
@@ -269,7 +301,9 @@ def _count_columns(fields: Sequence[str]) -> int:
 def first_record(text: str, separator: str) -> list[str]:
     """Return the fields of the first line that is not blank, without errors; it ends at a line end outside quotes."""
     start = io.StringIO(text[:FIRST_CHARACTERS], newline="")
-    return next((fields for fields in csv.reader(start, delimiter=separator) if is_filled(fields)), [])
+    return next(
+        (fields for fields in csv.reader(start, delimiter=separator) if is_filled(fields)), []
+    )
 
 
 def is_filled(fields: Sequence[str | None]) -> bool:
@@ -298,7 +332,9 @@ def _parse_csv(text: str, name: str, ending: str, where: RowsRef) -> Columns:
     return columns
 
 
-def _csv_rows(text: str, name: str, separator: str, above: int, lenient: bool) -> list[Sequence[str | None]]:
+def _csv_rows(
+    text: str, name: str, separator: str, above: int, lenient: bool
+) -> list[Sequence[str | None]]:
     """Return the header and the rows below it, without blank lines.
 
     Args:
@@ -314,7 +350,11 @@ def _csv_rows(text: str, name: str, separator: str, above: int, lenient: bool) -
         try:
             fields = next(reader)
             wrong = bool(rows and is_filled(fields)) and len(fields) != len(rows[0])
-            problem = f"has {counted(len(fields), 'field')}, the first line has {len(rows[0])}" if wrong else ""
+            problem = (
+                f"has {counted(len(fields), 'field')}, the first line has {len(rows[0])}"
+                if wrong
+                else ""
+            )
         except StopIteration:
             return rows
         except csv.Error as error:
@@ -345,14 +385,20 @@ def _parse_json(text: str, name: str, where: RowsRef, is_array: bool) -> Columns
         rows = list(enumerate(_loaded(text, name), start=1))
         unit = "row"
     else:
-        lines = ((number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip())
+        lines = (
+            (number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()
+        )
         rows = [(number, _loaded_line(line, name, number, lenient)) for number, line in lines]
         unit = "line"
     if lenient:
         rows = [(number, row if isinstance(row, dict) else {}) for number, row in rows]
     for number, row in rows:
         if not isinstance(row, dict):
-            hint = " A file with one list of rows has the suffix .json." if isinstance(row, list) else ""
+            hint = (
+                " A file with one list of rows has the suffix .json."
+                if isinstance(row, list)
+                else ""
+            )
             raise InputError(
                 f"{name}, {unit} {number}: contains {describe_value(row)}, not an object with columns.{hint}"
             )

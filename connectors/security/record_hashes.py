@@ -21,7 +21,9 @@ KEY_BYTES = 32
 
 def open_secret(folder: Path) -> bytes:
     """Return the ledger's key (32 bytes), `private/ledger.key`, created on first use (see `open_key_file`)."""
-    return open_key_file(folder / "private" / "ledger.key", "Another key would recognise no dataset.")
+    return open_key_file(
+        folder / "private" / "ledger.key", "Another key would recognise no dataset."
+    )
 
 
 def open_key_file(path: Path, loss: str) -> bytes:

@@ -17,7 +17,9 @@ REFERENCE: Final = r"^(none|env:[A-Za-z_][A-Za-z0-9_]*|prefect:[a-z0-9][a-z0-9-]
 
 
 def _any_case(word: str) -> str:
-    return "".join(f"[{letter.upper()}{letter.lower()}]" if letter.isalpha() else letter for letter in word)
+    return "".join(
+        f"[{letter.upper()}{letter.lower()}]" if letter.isalpha() else letter for letter in word
+    )
 
 
 def _one_of(*words: str) -> str:
@@ -75,7 +77,11 @@ def find_secrets(value: Any, path: tuple[str, ...] = ()) -> Iterator[SecretMatch
     if isinstance(value, Mapping):
         for name, item in value.items():
             item_path = (*path, str(name))
-            if isinstance(item, str) and path[-1:] != (_CLASSES,) and re.search(SECRET_NAME, str(name)):
+            if (
+                isinstance(item, str)
+                and path[-1:] != (_CLASSES,)
+                and re.search(SECRET_NAME, str(name))
+            ):
                 if re.match(REFERENCE, item) is None:
                     yield SecretMatch(item_path, is_key=True)
             else:
@@ -91,7 +97,9 @@ def hide_secrets(value: Any) -> Any:
     """Return a copy of a JSON-like value with `***` for every key and every password."""
     if isinstance(value, Mapping):
         return {
-            name: HIDDEN if isinstance(item, str) and any(find_secrets({name: item})) else hide_secrets(item)
+            name: HIDDEN
+            if isinstance(item, str) and any(find_secrets({name: item}))
+            else hide_secrets(item)
             for name, item in value.items()
         }
     if isinstance(value, list | tuple):
@@ -110,7 +118,9 @@ def without_secrets() -> JsonSchema:
         "$dynamicAnchor": "secretless",
         "pattern": PUBLIC,
         "items": recursive,
-        "properties": {_CLASSES: {"items": recursive, "additionalProperties": recursive, "pattern": PUBLIC}},
+        "properties": {
+            _CLASSES: {"items": recursive, "additionalProperties": recursive, "pattern": PUBLIC}
+        },
         "patternProperties": {SECRET_NAME: {**recursive, "pattern": REFERENCE}},
         "additionalProperties": recursive,
     }

@@ -47,7 +47,9 @@ def read_secret(reference: str, where: str = "key") -> str:
         return value
     if reference.startswith("prefect:"):
         block = reference.partition(":")[2]
-        raise ConfigError(f"{where}: the Prefect Secret block '{block}' is not loaded. Create it and start a flow run.")
+        raise ConfigError(
+            f"{where}: the Prefect Secret block '{block}' is not loaded. Create it and start a flow run."
+        )
     raise ConfigError(
         f"{where}: the environment variable {variable} is not set. Run: export {variable}=..., or use 'none' for "
         f"a server without keys."

@@ -71,7 +71,9 @@ def _public(pem: bytes) -> Ed25519PublicKey:
     except (ValueError, UnsupportedAlgorithm):
         key = None
     if not isinstance(key, Ed25519PublicKey):
-        raise ArtifactError("The public key is not an Ed25519 key in PEM. Request the bundle again from the sender.")
+        raise ArtifactError(
+            "The public key is not an Ed25519 key in PEM. Request the bundle again from the sender."
+        )
     return key
 
 

@@ -10,7 +10,10 @@ from connectors.interfaces.errors import ConfigError
 PROBE_SECONDS = 1.5
 """Maximum duration of `reachable`: half of it for the connection, half for the first byte."""
 _PORTS = {"http": 80, "https": 443, "postgresql": 5432}
-_HELLOS = {"http": b"HEAD /health HTTP/1.0\r\n\r\n", "postgresql": b"\x00\x00\x00\x08\x04\xd2\x16\x2f"}
+_HELLOS = {
+    "http": b"HEAD /health HTTP/1.0\r\n\r\n",
+    "postgresql": b"\x00\x00\x00\x08\x04\xd2\x16\x2f",
+}
 """Bytes to which a running server replies, for PostgreSQL an SSLRequest; https is not probed further."""
 
 
@@ -32,7 +35,9 @@ def check_uri(uri: str) -> str:
             "or http://host:5000 for a server."
         )
     if uri.startswith("file:"):
-        raise ConfigError("tracking.uri: MLflow stores no runs in folders. Use sqlite:////absolute/path/mlflow.db.")
+        raise ConfigError(
+            "tracking.uri: MLflow stores no runs in folders. Use sqlite:////absolute/path/mlflow.db."
+        )
     return uri
 
 
@@ -48,8 +53,14 @@ def redact(uri: str) -> str:
 def scrub(text: str, uri: str) -> str:
     """Return `text` with every secret of the address replaced, quoted or not."""
     parts = urlsplit(uri)
-    secrets = [parts.netloc.rpartition("@")[0], parts.password or "", *(value for _, value in parse_qsl(parts.query))]
-    spellings = {spelling for secret in secrets for spelling in (secret, unquote(secret)) if spelling}
+    secrets = [
+        parts.netloc.rpartition("@")[0],
+        parts.password or "",
+        *(value for _, value in parse_qsl(parts.query)),
+    ]
+    spellings = {
+        spelling for secret in secrets for spelling in (secret, unquote(secret)) if spelling
+    }
     text = text.replace(uri, redact(uri))
     for spelling in sorted(spellings, key=len, reverse=True):
         text = text.replace(spelling, "***")
@@ -64,7 +75,9 @@ def page(uri: str, experiment: str, run: str) -> str | None:
     if not uri.startswith("http"):
         return None
     parts = urlsplit(os.environ.get("MLFLOW_PUBLIC_URL") or uri)
-    base = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
+    base = urlunsplit(
+        (parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", "")
+    )
     return f"{base}/#/experiments/{experiment}/runs/{run}"
 
 

@@ -39,14 +39,20 @@ def log_student(store: MlflowStore, model: Mapping[str, Any], folder: Path) -> N
     from mlflow.entities import LoggedModelOutput
 
     student = require_file(folder / model["folder"])
-    content = digest([folder_sha256(student), {name: model[name] for name in ("name", "embedder", "needs")}])
+    content = digest(
+        [folder_sha256(student), {name: model[name] for name in ("name", "embedder", "needs")}]
+    )
     query = f"name = '{model['name']}' AND source_run_id = '{store.run_id}'"
     models = store.client.search_logged_models([store.experiment], filter_string=query)
     equal = [entry for entry in models if entry.tags.get(CONTENT_TAG) == content]
     logged = next((entry for entry in equal if str(entry.status) == _READY), None)
-    if logged is None or all(output.model_id != logged.model_id for output in store.content.outputs.model_outputs):
+    if logged is None or all(
+        output.model_id != logged.model_id for output in store.content.outputs.model_outputs
+    ):
         store.reopen()
-        for fragment in (entry for entry in equal if str(entry.status) != _READY):  # of interrupted uploads
+        for fragment in (
+            entry for entry in equal if str(entry.status) != _READY
+        ):  # of interrupted uploads
             store.client.delete_logged_model(fragment.model_id)
         logged = logged or _log(store, model, student, content)
         store.client.log_outputs(store.run_id, [LoggedModelOutput(logged.model_id, step=0)])
@@ -77,9 +83,13 @@ def _register(client: Any, name: str, logged: Any) -> None:
     except MlflowException as error:
         if error.error_code != "RESOURCE_ALREADY_EXISTS":
             raise
-    versions = client.search_model_versions(f"name = '{name}' AND run_id = '{logged.source_run_id}'")
+    versions = client.search_model_versions(
+        f"name = '{name}' AND run_id = '{logged.source_run_id}'"
+    )
     if all(version.source != logged.artifact_location for version in versions):
-        client.create_model_version(name, logged.artifact_location, logged.source_run_id, model_id=logged.model_id)
+        client.create_model_version(
+            name, logged.artifact_location, logged.source_run_id, model_id=logged.model_id
+        )
 
 
 def _log(store: MlflowStore, model: Mapping[str, Any], student: Path, content: str) -> Any:
@@ -89,7 +99,11 @@ def _log(store: MlflowStore, model: Mapping[str, Any], student: Path, content: s
     from mlflow.models import Model, ModelSignature
     from mlflow.types import ColSpec, Schema
 
-    about = {"source_run_id": store.run_id, "tags": {CONTENT_TAG: content}, "model_type": "classifier"}
+    about = {
+        "source_run_id": store.run_id,
+        "tags": {CONTENT_TAG: content},
+        "model_type": "classifier",
+    }
     logged = store.client.create_logged_model(store.experiment, name=model["name"], **about)
     with tempfile.TemporaryDirectory() as scratch:
         target = Path(scratch) / "model"
@@ -99,9 +113,15 @@ def _log(store: MlflowStore, model: Mapping[str, Any], student: Path, content: s
             artifacts={"student": str(student)},
             model_config={"embedder": model["embedder"]},
             pip_requirements=_pin_versions(model["needs"]),
-            signature=ModelSignature(Schema([ColSpec("string", "text")]), Schema([ColSpec("string", "label")])),
+            signature=ModelSignature(
+                Schema([ColSpec("string", "text")]), Schema([ColSpec("string", "label")])
+            ),
             input_example=pd.DataFrame({"text": ["Where is my parcel?"]}),
-            mlflow_model=Model(run_id=store.run_id, model_id=logged.model_id, artifact_path=logged.artifact_location),
+            mlflow_model=Model(
+                run_id=store.run_id,
+                model_id=logged.model_id,
+                artifact_path=logged.artifact_location,
+            ),
         )
         store.client.log_model_artifacts(logged.model_id, str(target))
     store.client.finalize_logged_model(logged.model_id, _READY)

@@ -46,7 +46,9 @@ class MlflowRun:
         self._store: MlflowStore | None = None
         self._lock = threading.RLock()
         try:
-            self._values: dict[str, Any] = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
+            self._values: dict[str, Any] = json.loads(
+                (folder / DESCRIPTION).read_text(encoding="utf-8")
+            )
         except (OSError, ValueError):
             self._values = {}
 
@@ -72,19 +74,36 @@ class MlflowRun:
 
     def ui_link(self) -> str | None:
         """Return the address of the run's page, if a server shows it."""
-        return page(self.uri, self._sent["experiment"], self._sent["run"]) if "run" in self._sent else None
+        return (
+            page(self.uri, self._sent["experiment"], self._sent["run"])
+            if "run" in self._sent
+            else None
+        )
 
     def start(
-        self, experiment: str, name: str, tags: Mapping[str, str], params: Mapping[str, Any], **more: Any
+        self,
+        experiment: str,
+        name: str,
+        tags: Mapping[str, str],
+        params: Mapping[str, Any],
+        **more: Any,
     ) -> None:
         """Describe a run that starts or resumes; MLflow keeps the first value of a parameter."""
         texts = {clean_name(key): str(value) for key, value in params.items()}
-        named = {"experiment": experiment, "name": name, "tags": dict(tags), "params": texts, "status": "RUNNING"}
+        named = {
+            "experiment": experiment,
+            "name": name,
+            "tags": dict(tags),
+            "params": texts,
+            "status": "RUNNING",
+        }
         self.update(started=self._values.get("started", _now()), **named, **more)
 
     def metrics(self, values: Mapping[str, float | None], step: int = 0, **more: Any) -> None:
         """Add the metrics of an iteration; earlier values stay, None and non-finite ones are skipped."""
-        plain = {clean_name(name): float(value) for name, value in values.items() if value is not None}
+        plain = {
+            clean_name(name): float(value) for name, value in values.items() if value is not None
+        }
         finite = {name: value for name, value in plain.items() if math.isfinite(value)}
         with self._lock:
             metrics = self._values.get("metrics", {})
@@ -110,13 +129,16 @@ class MlflowRun:
         """
         values |= {"ended": _now()} if values.get("status", "RUNNING") != "RUNNING" else {}
         with self._lock:
-            merged = {key: self._values.get(key, {}) | values[key] for key in MERGED if key in values}
+            merged = {
+                key: self._values.get(key, {}) | values[key] for key in MERGED if key in values
+            }
             self._store_values(**values | merged, sent={**self._sent, "complete": False})
             self._send(CALL_SECONDS, LOST_SECONDS)
         if self.problem and not self._warned and not cancellation.is_stopped():
             self._warned = True
             logging.getLogger(__name__).warning(
-                "MLflow is incomplete: %s The run continues. Send it later: wasp push --all", self.problem
+                "MLflow is incomplete: %s The run continues. Send it later: wasp push --all",
+                self.problem,
             )
 
     def push(self) -> str | None:
@@ -151,9 +173,13 @@ class MlflowRun:
                 action()
             except Exception as error:  # noqa: BLE001 - after any error of MLflow, the run continues
                 self._lost += time.monotonic() - started
-                message = HTML_PAGE.sub("", str(error)).strip()  # a proxy's page says no more than its status
+                message = HTML_PAGE.sub(
+                    "", str(error)
+                ).strip()  # a proxy's page says no more than its status
                 reason = scrub(f"{type(error).__name__}: {message}", self.uri)[:500]
-                self.problem = self.problem or f"{redact(self.uri)} did not accept {what} ({reason})."
+                self.problem = (
+                    self.problem or f"{redact(self.uri)} did not accept {what} ({reason})."
+                )
                 return False
             return True
 
@@ -166,7 +192,12 @@ class MlflowRun:
             if not succeeds("the run", find):
                 return
             results = [succeeds(what, part) for what, part in self._parts(store)]
-        sent = {"uri": redact(self.uri), "run": store.run_id, "experiment": store.experiment, "complete": all(results)}
+        sent = {
+            "uri": redact(self.uri),
+            "run": store.run_id,
+            "experiment": store.experiment,
+            "complete": all(results),
+        }
         self._store_values(sent=sent)
 
     def _parts(self, store: MlflowStore) -> Iterator[tuple[str, Callable[[], object]]]:

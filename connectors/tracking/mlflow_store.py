@@ -56,7 +56,11 @@ class MlflowStore:
         query = f"tags.`{RUN_TAG}` = '{values['tags'][RUN_TAG]}'"
         runs = self.client.search_runs([self.experiment], query, max_results=1)
         if not runs:
-            about = {"start_time": values["started"], "tags": values["tags"], "run_name": values["name"]}
+            about = {
+                "start_time": values["started"],
+                "tags": values["tags"],
+                "run_name": values["name"],
+            }
             runs = [self.client.create_run(self.experiment, **about)]
         self.run_id = runs[0].info.run_id
         self.content = self.client.get_run(self.run_id)
@@ -64,7 +68,9 @@ class MlflowStore:
         self.files: dict[str, str] = json.loads(self.content.data.tags.get(FILES_TAG, "{}"))
         self.is_open = True
 
-    def parts(self, values: Mapping[str, Any], folder: Path) -> Iterator[tuple[str, Callable[[], object]]]:
+    def parts(
+        self, values: Mapping[str, Any], folder: Path
+    ) -> Iterator[tuple[str, Callable[[], object]]]:
         """Yield the parts of a description by name, in the order of sending; not the student, nor the end."""
         yield "the parameters", partial(self._send_params, values["params"])
         yield "the metrics", partial(self._send_metrics, values.get("metrics", {}))
@@ -75,7 +81,10 @@ class MlflowStore:
         for name, role in values.get("datasets", {}).items():
             yield f"dataset {name}", partial(self._send_dataset, name, role)
         if "synthetic" in values:
-            yield "the synthetic table", partial(self._send_synthetic, **values["synthetic"], folder=folder)
+            yield (
+                "the synthetic table",
+                partial(self._send_synthetic, **values["synthetic"], folder=folder),
+            )
 
     def reopen(self) -> None:
         """Set a finished run to running, with its latest tags, before adding content."""
@@ -88,7 +97,11 @@ class MlflowStore:
         from mlflow.entities import RunTag
 
         present = self.content.data.tags
-        tags = [RunTag(name, value) for name, value in self.values["tags"].items() if present.get(name) != value]
+        tags = [
+            RunTag(name, value)
+            for name, value in self.values["tags"].items()
+            if present.get(name) != value
+        ]
         for batch in chunks(tags, _BATCH):
             self.client.log_batch(self.run_id, tags=batch)
 
@@ -96,7 +109,11 @@ class MlflowStore:
         """Send parameters, and the tags of a run that is not finished."""
         from mlflow.entities import Param
 
-        new = [Param(name, value) for name, value in params.items() if name not in self.content.data.params]
+        new = [
+            Param(name, value)
+            for name, value in params.items()
+            if name not in self.content.data.params
+        ]
         if self.status == "RUNNING":
             self._send_tags()
         elif new or self.status != "FINISHED":
@@ -124,7 +141,9 @@ class MlflowStore:
         sha256 = file_sha256(require_file(path))[:_SHA_DIGITS]
         if self.files.get(name) != sha256:
             self.reopen()
-            self.client.log_artifact(self.run_id, str(path), str(Path(name).parent) if "/" in name else None)
+            self.client.log_artifact(
+                self.run_id, str(path), str(Path(name).parent) if "/" in name else None
+            )
             self._record(name, sha256)
 
     def send_folder(self, name: str, folder: Path) -> bool:
@@ -156,7 +175,9 @@ class MlflowStore:
         """Log a dataset only by name: no source, schema, size or content digest."""
         from mlflow.entities import Dataset
 
-        self._log_input(Dataset(name, "not-recorded", "code", '{"tags": {}}'), {"mlflow.data.context": role})
+        self._log_input(
+            Dataset(name, "not-recorded", "code", '{"tags": {}}'), {"mlflow.data.context": role}
+        )
 
     def _send_synthetic(self, path: str, name: str, sha256: str, folder: Path) -> None:
         import mlflow.data
@@ -164,12 +185,17 @@ class MlflowStore:
 
         file = require_file(folder / path)
         data = mlflow.data.from_pandas(pd.read_parquet(file), source=str(file), name=name)
-        self._log_input(data._to_mlflow_entity(), {"mlflow.data.context": "synthetic", "sha256": sha256})
+        self._log_input(
+            data._to_mlflow_entity(), {"mlflow.data.context": "synthetic", "sha256": sha256}
+        )
 
     def _log_input(self, dataset: Any, tags: Mapping[str, str]) -> None:
         from mlflow.entities import DatasetInput, InputTag
 
-        present = [(entry.dataset.name, entry.dataset.digest) for entry in self.content.inputs.dataset_inputs]
+        present = [
+            (entry.dataset.name, entry.dataset.digest)
+            for entry in self.content.inputs.dataset_inputs
+        ]
         if (dataset.name, dataset.digest) not in present:
             self.reopen()
             input_tags = [InputTag(name, value) for name, value in tags.items()]
@@ -231,7 +257,11 @@ def server_version(uri: str) -> int:
     from mlflow.utils.rest_utils import http_request
     from mlflow.version import VERSION
 
-    stated = http_request(get_default_host_creds(uri), "/version", "GET").text if uri.startswith("http") else ""
+    stated = (
+        http_request(get_default_host_creds(uri), "/version", "GET").text
+        if uri.startswith("http")
+        else ""
+    )
     major = stated.strip().partition(".")[0]
     return int(major if major.isdigit() else VERSION.partition(".")[0])
 
@@ -250,16 +280,26 @@ def _experiment(client: Any, name: str, artifact_root: str | None) -> str:
     """
     from mlflow.exceptions import MlflowException
 
-    root = artifact_root if artifact_root is None or "://" in artifact_root else Path(artifact_root).absolute().as_uri()
+    root = (
+        artifact_root
+        if artifact_root is None or "://" in artifact_root
+        else Path(artifact_root).absolute().as_uri()
+    )
     experiment = client.get_experiment_by_name(name)
     if experiment is None:
         try:
-            client.create_experiment(name, root, {"mlflow.experimentKind": "custom_model_development"})
+            client.create_experiment(
+                name, root, {"mlflow.experimentKind": "custom_model_development"}
+            )
         except MlflowException:
             if client.get_experiment_by_name(name) is None:  # else another run created it meanwhile
                 raise
         experiment = client.get_experiment_by_name(name)
     if VIEW_TAG not in experiment.tags:
-        view = {"name": VIEW_NAME, "createdAt": 0, "state": json.dumps({"selectedColumns": COLUMNS})}
+        view = {
+            "name": VIEW_NAME,
+            "createdAt": 0,
+            "state": json.dumps({"selectedColumns": COLUMNS}),
+        }
         client.set_experiment_tag(experiment.experiment_id, VIEW_TAG, json.dumps(view))
     return str(experiment.experiment_id)

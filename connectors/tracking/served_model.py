@@ -22,7 +22,9 @@ Rows = Callable[[list[str]], Any]
 class ServedStudent(PythonModel):  # type: ignore[misc]
     """Loads the student, and its encoder if it works on vectors, on first use."""
 
-    _skip_type_hint_validation = True  # the signature logged with the model is the schema, not annotations
+    _skip_type_hint_validation = (
+        True  # the signature logged with the model is the schema, not annotations
+    )
 
     def load_context(self, context: Any) -> None:
         """Store the student's folder and the settings of its encoder."""
@@ -34,7 +36,9 @@ class ServedStudent(PythonModel):  # type: ignore[misc]
     def predict(self, context, model_input, params=None):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201, ARG002
         """Return the label of each text."""
         if self.scores is None:
-            self.scores = head(self.folder, self.embedder) if self.embedder else transformer(self.folder)
+            self.scores = (
+                head(self.folder, self.embedder) if self.embedder else transformer(self.folder)
+            )
         texts = [str(text) for text in model_input["text"]]
         parts = [self.scores(texts[start : start + BATCH]) for start in range(0, len(texts), BATCH)]
         return [self.card["classes"][position] for part in parts for position in part.argmax(1)]
@@ -44,7 +48,9 @@ def head(folder: Path, embedder: dict[str, Any]) -> Rows:
     """Return the scores of a student on vectors."""
     encode = encoder(embedder)
     stored = np.load(folder / "head.npz", allow_pickle=False)
-    layers = [(stored[f"w{number}"], stored[f"b{number}"]) for number in range(len(stored.files) // 2)]
+    layers = [
+        (stored[f"w{number}"], stored[f"b{number}"]) for number in range(len(stored.files) // 2)
+    ]
 
     def scores(texts: list[str]) -> Any:
         rows = encode(texts)
@@ -88,13 +94,17 @@ def transformer(folder: Path) -> Rows:
     from safetensors.torch import load_file
     from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer
 
-    layer = load_file(folder / "head.safetensors") if (folder / "head.safetensors").exists() else None
+    layer = (
+        load_file(folder / "head.safetensors") if (folder / "head.safetensors").exists() else None
+    )
     kind = AutoModel if layer else AutoModelForSequenceClassification
     tokenizer = AutoTokenizer.from_pretrained(folder / "model")
     model = kind.from_pretrained(folder / "model", dtype=torch.float32).eval()
 
     def scores(texts: list[str]) -> Any:
-        tokens = tokenizer(texts, padding=True, truncation=True, return_tensors="pt", return_token_type_ids=False)
+        tokens = tokenizer(
+            texts, padding=True, truncation=True, return_tensors="pt", return_token_type_ids=False
+        )
         with torch.inference_mode():
             output = model(**tokens)
         if not layer:

@@ -74,7 +74,9 @@ def up() -> Iterator[str]:
         yield from registered.stdout.splitlines()
         yield supervisor.start("worker")
         supervisor.wait("mlflow", lambda: _is_healthy(f"{settings.mlflow}/health"))
-        if any((home / "runs").glob("*/mlflow.json")):  # MLflow may have missed runs while it was away
+        if any(
+            (home / "runs").glob("*/mlflow.json")
+        ):  # MLflow may have missed runs while it was away
             pushed = _run(settings, "flows.cli.main", "push", "--all")
             yield f"experiments: {pushed.stdout.strip().splitlines()[-1]}"
         supervisor.wait("worker", lambda: supervisor.states()["worker"][0] == "RUNNING")
@@ -97,7 +99,11 @@ def down() -> Iterator[str]:
         end(stack_processes(folder), seconds=20)  # supervisord, and what it left
         for name in ("settings.json", "env"):
             (folder / name).unlink(missing_ok=True)
-        yield f"stopped {count} processes; all data remains in {folder.parent}" if count else "nothing was running"
+        yield (
+            f"stopped {count} processes; all data remains in {folder.parent}"
+            if count
+            else "nothing was running"
+        )
 
 
 def status() -> Iterator[str]:
@@ -147,7 +153,9 @@ def _crash_left_runs(settings: Settings) -> int:
     with httpx.Client(base_url=f"{settings.prefect}/api/", auth=auth) as client:
         runs = client.post("flow_runs/filter", json=query).raise_for_status().json()
         for run in runs:
-            client.post(f"flow_runs/{run['id']}/set_state", json={"state": state, "force": True}).raise_for_status()
+            client.post(
+                f"flow_runs/{run['id']}/set_state", json={"state": state, "force": True}
+            ).raise_for_status()
     return len(runs)
 
 
@@ -161,12 +169,19 @@ def _run(settings: Settings, module: str, *arguments: str) -> subprocess.Complet
 
 def _write_shell_file(settings: Settings) -> None:
     lines = ["# Source this file in a shell to use the stack that `make up` started."]
-    lines += [f"export {name}={shlex.quote(value)}" for name, value in client_environment(settings).items()]
+    lines += [
+        f"export {name}={shlex.quote(value)}"
+        for name, value in client_environment(settings).items()
+    ]
     write_text_whole(settings.folder / "env", "\n".join(lines) + "\n", private=True)
 
 
 def _summary(settings: Settings) -> Iterator[str]:
-    access = f"user {settings.account[0]}, password of WASP_AUTH" if settings.auth else "no password; this machine only"
+    access = (
+        f"user {settings.account[0]}, password of WASP_AUTH"
+        if settings.auth
+        else "no password; this machine only"
+    )
     yield from (
         "",
         f"Prefect    {settings.prefect}        start and watch runs",

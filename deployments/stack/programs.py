@@ -17,7 +17,13 @@ from flows.config.files import check_config
 from flows.runtime.state_folder import DEFAULTS, HEARTBEAT
 
 HOST = "127.0.0.1"
-ELSEWHERE = ("PREFECT_API_", "PREFECT_PROFILE", "PREFECT_SERVER_API_", "MLFLOW_TRACKING_", "WASP_AUTH")
+ELSEWHERE = (
+    "PREFECT_API_",
+    "PREFECT_PROFILE",
+    "PREFECT_SERVER_API_",
+    "MLFLOW_TRACKING_",
+    "WASP_AUTH",
+)
 """Beginnings of variables in the user's shell that would redirect the stack's programs."""
 
 
@@ -27,7 +33,9 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     home: Path
-    data: Annotated[Path, AfterValidator(lambda path: path.expanduser().resolve())] = Field(alias="WASP_DATA")
+    data: Annotated[Path, AfterValidator(lambda path: path.expanduser().resolve())] = Field(
+        alias="WASP_DATA"
+    )
     prefect_port: int = Field(4200, alias="PREFECT_PORT", ge=1, le=65535)
     mlflow_port: int = Field(5000, alias="MLFLOW_PORT", ge=1, le=65535)
     auth: str = Field("", alias="WASP_AUTH", repr=False, description="user:password, or empty")
@@ -77,15 +85,36 @@ def settings_of(home: Path) -> Settings:
 
 def stored_settings(folder: Path) -> Settings:
     """Return the settings of the running stack."""
-    return Settings.model_validate_json((folder / "settings.json").read_text(encoding="utf-8"), by_name=True)
+    return Settings.model_validate_json(
+        (folder / "settings.json").read_text(encoding="utf-8"), by_name=True
+    )
 
 
 def programs(settings: Settings) -> dict[str, list[str]]:
     """Return the commands of the servers and the worker, in the order of their start."""
     python = [sys.executable, "-m"]
-    prefect = [*python, "prefect", "server", "start", "--host", HOST, "--port", str(settings.prefect_port)]
+    prefect = [
+        *python,
+        "prefect",
+        "server",
+        "start",
+        "--host",
+        HOST,
+        "--port",
+        str(settings.prefect_port),
+    ]
     # Clients upload files to MLflow and do not access its folder.
-    mlflow = [*python, "mlflow", "server", "--workers", "2", "--host", HOST, "--port", str(settings.mlflow_port)]
+    mlflow = [
+        *python,
+        "mlflow",
+        "server",
+        "--workers",
+        "2",
+        "--host",
+        HOST,
+        "--port",
+        str(settings.mlflow_port),
+    ]
     mlflow += ["--artifacts-destination", f"{settings.home}/mlartifacts"]
     mlflow += ["--app-name", "basic-auth"] if settings.auth else []
     worker = [*python, "prefect", "worker", "start", "--pool", POOL, "--type", "process"]
@@ -119,12 +148,16 @@ def stack_environment(settings: Settings) -> dict[str, str]:
     Without a database of the user, Prefect and MLflow use the SQLite files of runs without a server.
     """
     keys = stack_secrets(settings.folder)
-    quiet = {name: value for name, value in DEFAULTS.items() if not name.startswith("PREFECT_LOGGING")}
+    quiet = {
+        name: value for name, value in DEFAULTS.items() if not name.startswith("PREFECT_LOGGING")
+    }
     databases = {
         "PREFECT_SERVER_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{settings.home}/prefect/prefect.db",
         "MLFLOW_BACKEND_STORE_URI": default_uri(settings.home),
     }
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(ELSEWHERE)}
+    inherited = {
+        name: value for name, value in os.environ.items() if not name.startswith(ELSEWHERE)
+    }
     environment = databases | inherited | quiet | client_environment(settings)
     environment |= {
         "WASP_DATA": str(settings.data),
@@ -156,7 +189,11 @@ def _write_mlflow_auth(folder: Path) -> Path:
     file = folder / "mlflow_auth.ini"
     accounts = folder / "mlflow_accounts.db"
     function = "mlflow.server.auth:authenticate_request_basic_auth"
-    lines = ["[mlflow]", "default_permission = NO_PERMISSIONS", f"authorization_function = {function}"]
+    lines = [
+        "[mlflow]",
+        "default_permission = NO_PERMISSIONS",
+        f"authorization_function = {function}",
+    ]
     write_text_whole(file, "\n".join([*lines, f"database_uri = sqlite:///{accounts}", ""]))
     return file
 

@@ -69,7 +69,10 @@ class Supervisor:
     def states(self) -> dict[str, tuple[str, int]]:
         """Return the state and process id of each program; empty if no supervisord runs."""
         try:
-            return {entry["name"]: (entry["statename"], entry["pid"]) for entry in self._rpc.getAllProcessInfo()}
+            return {
+                entry["name"]: (entry["statename"], entry["pid"])
+                for entry in self._rpc.getAllProcessInfo()
+            }
         except (OSError, ConnectionError):
             return {}
 
@@ -80,9 +83,13 @@ class Supervisor:
         sections = [_HEAD.format(socket=_escaped(self.socket))]
         for name, command in programs.items():
             script = f"export {PROGRAM}={name}; exec {shlex.join(command)}"
-            if name != "worker":  # children of a server that was killed still use its port; a worker's runs go on
+            if (
+                name != "worker"
+            ):  # children of a server that was killed still use its port; a worker's runs go on
                 script = f"{shlex.join([sys.executable, '-m', __name__, str(self.folder), name])}; {script}"
-            sections.append(_PROGRAM.format(name=name, command=_escaped(shlex.join(["/bin/sh", "-c", script]))))
+            sections.append(
+                _PROGRAM.format(name=name, command=_escaped(shlex.join(["/bin/sh", "-c", script])))
+            )
         write_text_whole(file, "".join(sections), private=True)
         marked = {**environment, MARK: str(self.folder), "PYTHONUNBUFFERED": "1"}
         command = [sys.executable, "-m", "supervisor.supervisord", "-c", str(file)]
@@ -113,7 +120,9 @@ class Supervisor:
         while not ready():
             is_dead = self.states().get(name, ("",))[0] in ("FATAL", "EXITED")
             if is_dead or time.monotonic() > deadline:
-                problem = "ended at its start" if is_dead else f"did not respond within {seconds:.0f} s"
+                problem = (
+                    "ended at its start" if is_dead else f"did not respond within {seconds:.0f} s"
+                )
                 log = self.folder / "logs" / f"{name}.log"
                 text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
                 tail = "\n".join(text.splitlines()[-12:])
@@ -134,7 +143,10 @@ def stack_processes(folder: Path, program: str = "") -> list[psutil.Process]:
     for process in psutil.process_iter():
         try:
             environment = process.environ()
-            is_ours = environment.get(MARK) == str(folder) and program in ("", environment.get(PROGRAM))
+            is_ours = environment.get(MARK) == str(folder) and program in (
+                "",
+                environment.get(PROGRAM),
+            )
             if is_ours and process.status() != psutil.STATUS_ZOMBIE:
                 members.append(process)
         except (psutil.Error, OSError):  # of another user, or ended meanwhile

@@ -42,7 +42,12 @@ print(result.export("out"))
 # Your own records: register them once; configurations name them. An error has the message of the command.
 
 # %%
-notes = pd.DataFrame({"note": ["The parcel is late", "I was charged twice"] * 20, "kind": ["delivery", "billing"] * 20})
+notes = pd.DataFrame(
+    {
+        "note": ["The parcel is late", "I was charged twice"] * 20,
+        "kind": ["delivery", "billing"] * 20,
+    }
+)
 notes.to_csv("notes.csv", index=False)
 columns = {"text": "note", "label": "kind", "classes": ["billing", "delivery"]}
 dataset = Dataset.register("notes", "notes.csv", **columns, declared_rows=40, epsilon_cap=4)

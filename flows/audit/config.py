@@ -38,7 +38,8 @@ class AuditConfig(Strict):
         description="Configuration of the audited run: a name, such as demo, or a file."
     )
     changes: Changes = Field(
-        None, description="Changes of single values of that configuration, such as privacy.epsilon=2."
+        None,
+        description="Changes of single values of that configuration, such as privacy.epsilon=2.",
     )
     trials: int = Field(
         1000,
@@ -54,6 +55,8 @@ class AuditConfig(Strict):
         """Return the configuration of the audited run; its file names the flow, or the file's name begins with it."""
         require_addresses(self)
         path = find_permitted_config("config", self.config)
-        config = load_config(find_method(flow_of(path, flow_names())).config, path, self.changes or [])
+        config = load_config(
+            find_method(flow_of(path, flow_names())).config, path, self.changes or []
+        )
         require_addresses(config)
         return config

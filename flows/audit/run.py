@@ -38,7 +38,9 @@ def audit_name() -> str:
     """Return the flow run name from the audited configuration, trials and pipeline attack."""
     values = runtime.flow_run.parameters["config"]
     config = values if isinstance(values, AuditConfig) else AuditConfig.model_validate(values)
-    return f"audit-{Path(config.config).stem}-n{config.trials}{'-pipeline' if config.pipeline else ''}"
+    return (
+        f"audit-{Path(config.config).stem}-n{config.trials}{'-pipeline' if config.pipeline else ''}"
+    )
 
 
 def attacks_of(config: AuditConfig) -> list[Attack]:
@@ -99,12 +101,16 @@ class AuditRun:
             advance(1)
         return result
 
-    def finish(self, mechanisms: Sequence[dict[str, Any]], whole: dict[str, Any] | None) -> dict[str, Any]:
+    def finish(
+        self, mechanisms: Sequence[dict[str, Any]], whole: dict[str, Any] | None
+    ) -> dict[str, Any]:
         """Write findings and figures, close the manifest and return the findings."""
         run_id = self.manifest.values["run_id"]
         artifacts = self.manifest.artifacts
         path = f"runs/{run_id}/audit.json"
-        passed = all(mechanism["passed"] for mechanism in (*mechanisms, *([whole] if whole else [])))
+        passed = all(
+            mechanism["passed"] for mechanism in (*mechanisms, *([whole] if whole else []))
+        )
         result = {
             "run_id": run_id,
             "flow": "audit",
@@ -137,8 +143,13 @@ def write_page(artifacts: Artifacts, run_id: str) -> Path:
 
 def page_of(result: dict[str, Any]) -> str:
     """Return the HTML page of findings; equal findings yield equal pages."""
-    shown = {"sentence": text.sentence(result), "remarks": [*text.reasons(result), *text.notes(result)]}
-    return template("audit.html.j2").render(result=result, lines=text.findings(result), words=words, **shown)
+    shown = {
+        "sentence": text.sentence(result),
+        "remarks": [*text.reasons(result), *text.notes(result)],
+    }
+    return template("audit.html.j2").render(
+        result=result, lines=text.findings(result), words=words, **shown
+    )
 
 
 @contextmanager

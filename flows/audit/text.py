@@ -11,7 +11,9 @@ from tasks.reporting.terminal import table
 def plan(value: dict[str, Any]) -> str:
     """Return the plan of an audit as text."""
     money = (
-        f"about {format_dollars(value['dollars_about'])} dollars for the whole run" if value["dollars_about"] else ""
+        f"about {format_dollars(value['dollars_about'])} dollars for the whole run"
+        if value["dollars_about"]
+        else ""
     )
     lines = [
         "opens         nothing private: all records are synthetic or public",
@@ -103,8 +105,14 @@ def reasons(value: dict[str, Any]) -> list[str]:
     for mechanism in value["mechanisms"]:
         name = mechanism["mechanism"]
         problems += [] if mechanism["sound"] else [_too_much(mechanism)]
-        problems += [] if mechanism["fresh"] else [f"{name}: noise is not fresh ({mechanism['freshness']})"]
-        problems += [] if mechanism["number_kept"] else [f"{name}: more releases than planned ({mechanism['number']})"]
+        problems += (
+            [] if mechanism["fresh"] else [f"{name}: noise is not fresh ({mechanism['freshness']})"]
+        )
+        problems += (
+            []
+            if mechanism["number_kept"]
+            else [f"{name}: more releases than planned ({mechanism['number']})"]
+        )
     return problems if whole is None or whole["passed"] else [*problems, _too_much(whole)]
 
 

@@ -60,7 +60,11 @@ def whole_run_config(config: AuditConfig, rows: str = ROWS) -> WaspConfig:
             "draw. Name a configuration of wasp with method.guidance: votes and `private`, or remove pipeline."
         )
     person = {"person": "person"} if wasp.privacy.protects == "person" else {}
-    values = wasp.model_dump(mode="json") | {"test": None, "public": None, "student": {"kind": "linear"}}
+    values = wasp.model_dump(mode="json") | {
+        "test": None,
+        "public": None,
+        "student": {"kind": "linear"},
+    }
     values |= {"task": TASK, "private": {"path": rows, "name": "stand-ins"} | person}
     if wasp.private.takes_exactly:
         values["privacy"] |= {"adjacency": "replace_one"}
@@ -102,7 +106,9 @@ def attack_whole_run(config: AuditConfig, attack: PipelineAttack, home: Path) ->
     wasp = whole_run_config(config)
     zone = home / "private"
     zone.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".audit-", suffix=".tmp", dir=zone, ignore_cleanup_errors=True) as name:
+    with tempfile.TemporaryDirectory(
+        prefix=".audit-", suffix=".tmp", dir=zone, ignore_cleanup_errors=True
+    ) as name:
         folder = Path(name)
         tools = RunTools(wasp, folder)
         frame = tools.read_rows(RowsRef(ROWS))
@@ -111,9 +117,14 @@ def attack_whole_run(config: AuditConfig, attack: PipelineAttack, home: Path) ->
         rows = write_rows(others, canaries, folder)
         run = folder / "home" / "runs" / _execute(whole_run_config(config, rows), folder)
         noise = vote_noise_of(wasp)
-        names = ("synthetic.parquet", *(f"iteration={number}/release.parquet" for number in range(noise.releases)))
+        names = (
+            "synthetic.parquet",
+            *(f"iteration={number}/release.parquet" for number in range(noise.releases)),
+        )
         texts, *releases = (pd.read_parquet(run / name, partitioning=None) for name in names)
-        evidence = Evidence(texts, releases, canaries, others, tools.embedder, noise, fit_likelihood)
+        evidence = Evidence(
+            texts, releases, canaries, others, tools.embedder, noise, fit_likelihood
+        )
         results = attack_run(evidence, attack.guesses, CONFIDENCE_EACH)
     claimed = _claims(attack, noise)
     proven = max(result.bound for result in results)
@@ -144,7 +155,9 @@ def _execute(wasp: WaspConfig, folder: Path) -> str:
     path.write_text(json.dumps(wasp.model_dump(mode="json")), encoding="utf-8")
     command = [*COMMAND, "run", "wasp", "--config", str(path), "--json"]
     with (folder / "log.txt").open("w+", encoding="utf-8") as log:
-        run = subprocess.run(command, env=_environment(folder), stdout=subprocess.PIPE, stderr=log, text=True)  # noqa: S603  (our own command)
+        run = subprocess.run(  # noqa: S603
+            command, env=_environment(folder), stdout=subprocess.PIPE, stderr=log, text=True
+        )
         log.seek(0)
         lines = log.read().strip().splitlines()
     if run.returncode:
@@ -156,7 +169,9 @@ def _execute(wasp: WaspConfig, folder: Path) -> str:
 def _environment(folder: Path) -> dict[str, str]:
     """Return this process's variables without those that refer to the auditor's runs."""
     passed = {
-        name: value for name, value in os.environ.items() if not name.startswith(HIDDEN) or name.startswith(PASSED)
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(HIDDEN) or name.startswith(PASSED)
     }
     own = {"WASP_HOME": str(folder / "home"), "PREFECT_HOME": str(folder / "prefect")}
     own |= {"PREFECT_PROFILES_PATH": str(folder / "prefect" / "profiles.toml")}
@@ -165,6 +180,8 @@ def _environment(folder: Path) -> dict[str, str]:
 
 def _claims(attack: PipelineAttack, noise: VoteNoise) -> dict[str, Any]:
     """Return the claims of the run; `epsilon_most`: the bound if every guess is correct, which none exceeds."""
-    most = one_run_bound(attack.canaries, attack.guesses, attack.guesses, noise.delta, CONFIDENCE_EACH)
+    most = one_run_bound(
+        attack.canaries, attack.guesses, attack.guesses, noise.delta, CONFIDENCE_EACH
+    )
     sizes = {"canaries": attack.canaries, "guesses": attack.guesses, "confidence": CONFIDENCE}
     return claims_of("whole run", noise) | sizes | {"epsilon_most": most}

@@ -33,23 +33,37 @@ def show(dataset: Annotated[str | None, typer.Argument()] = None) -> Output:
 @command(budget)
 def cap(  # noqa: PLR0913 - the options of a command
     dataset: str,
-    epsilon: Annotated[float, typer.Option(help="Maximum total epsilon of all runs; inf lifts the cap.")],
+    epsilon: Annotated[
+        float, typer.Option(help="Maximum total epsilon of all runs; inf lifts the cap.")
+    ],
     delta: Annotated[float, typer.Option(help="Probability that the guarantee fails.")] = 1e-5,
     reason: Annotated[str, typer.Option(help="Reason, recorded in the ledger.")] = "",
-    declare: Annotated[bool, typer.Option("--declare", help="Register the dataset before its first run.")] = False,
+    declare: Annotated[
+        bool, typer.Option("--declare", help="Register the dataset before its first run.")
+    ] = False,
     protects: Annotated[
-        Literal["record", "person"], typer.Option(help="person refuses runs that protect only records.")
+        Literal["record", "person"],
+        typer.Option(help="person refuses runs that protect only records."),
     ] = "record",
     trainings_epsilon: Annotated[
-        float | None, typer.Option(help="Epsilon of the cap for DP-SGD. Default: as in the first plan.")
+        float | None,
+        typer.Option(help="Epsilon of the cap for DP-SGD. Default: as in the first plan."),
     ] = None,
-    trainings_delta: Annotated[float | None, typer.Option(help="Delta of the cap for DP-SGD.")] = None,
+    trainings_delta: Annotated[
+        float | None, typer.Option(help="Delta of the cap for DP-SGD.")
+    ] = None,
 ) -> Output:
     """Set the cap of a dataset; the ledger records every change."""
     check_cap(epsilon, delta)
     if (trainings_epsilon is None) != (trainings_delta is None):
-        raise ConfigError("--trainings-epsilon, --trainings-delta: only one of them is set. Set both or neither.")
-    part = None if trainings_epsilon is None or trainings_delta is None else (trainings_epsilon, trainings_delta)
+        raise ConfigError(
+            "--trainings-epsilon, --trainings-delta: only one of them is set. Set both or neither."
+        )
+    part = (
+        None
+        if trainings_epsilon is None or trainings_delta is None
+        else (trainings_epsilon, trainings_delta)
+    )
     ledger = open_ledger(state_folder())
     if declare:
         ledger.register(dataset, f"declared {dataset}", [], current_user())
@@ -74,7 +88,10 @@ def check_cap(epsilon: float, delta: float, option: str = "--epsilon") -> None:
 
 
 @command(budget)
-def group(name: str, datasets: Annotated[list[str], typer.Argument(help="Datasets about the same people.")]) -> Output:
+def group(
+    name: str,
+    datasets: Annotated[list[str], typer.Argument(help="Datasets about the same people.")],
+) -> Output:
     """Charge each release of a dataset to its whole group."""
     ledger = open_ledger(state_folder())
     members = [ledger.find(dataset) for dataset in datasets]
@@ -106,7 +123,9 @@ def backup(file: Path) -> Output:
     """Verify the ledger and copy it to a new file; runs may continue."""
     from flows.storage import ledger_backup
 
-    return Output(ledger_backup.backup(file), lambda value: f"{value['file']}: {_counted(value)}. {KEY}")
+    return Output(
+        ledger_backup.backup(file), lambda value: f"{value['file']}: {_counted(value)}. {KEY}"
+    )
 
 
 @command(budget)
@@ -122,7 +141,9 @@ def restore(file: Path) -> Output:
 @command(budget)
 def report(
     dataset: str,
-    out: Annotated[Path | None, typer.Option(help="File to write. Default: officer/ in the state folder.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="File to write. Default: officer/ in the state folder.")
+    ] = None,
 ) -> Output:
     """Write the ledger page that a privacy officer signs."""
     from flows.publish.ledger_page import write_page
@@ -173,10 +194,23 @@ def _status_table(value: dict[str, Any]) -> str:
         ]
         for status in value["datasets"]
     ]
-    heads = ["dataset", "cap", "spent", "reserved", "left", "delta", "releases", "protected", "exposed", "group"]
+    heads = [
+        "dataset",
+        "cap",
+        "spent",
+        "reserved",
+        "left",
+        "delta",
+        "releases",
+        "protected",
+        "exposed",
+        "group",
+    ]
     if not rows:
         return "the privacy ledger is empty"
-    return "\n".join([table(rows, heads), *(line for status in value["datasets"] for line in _together(status))])
+    return "\n".join(
+        [table(rows, heads), *(line for status in value["datasets"] for line in _together(status))]
+    )
 
 
 def _together(status: dict[str, Any]) -> list[str]:
@@ -225,4 +259,6 @@ def _history_table(value: dict[str, Any]) -> str:
         ]
         for entry in value["entries"]
     ]
-    return table(rows, ["no", "when (UTC)", "who", "what", "run", "slot", "mechanism", "epsilon after"])
+    return table(
+        rows, ["no", "when (UTC)", "who", "what", "run", "slot", "mechanism", "epsilon after"]
+    )

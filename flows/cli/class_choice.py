@@ -22,7 +22,24 @@ MIN_ROWS_OF_A_CLASS = 5
 MAX_CLASSES = 100
 SHOWN_LABELS = 20
 MISSING = frozenset(
-    ("nan", "nat", "null", "(null)", "nil", "none", "na", "n/a", "n.a.", "<na>", "#n/a", "missing", "-", "--", "?", ".")
+    (
+        "nan",
+        "nat",
+        "null",
+        "(null)",
+        "nil",
+        "none",
+        "na",
+        "n/a",
+        "n.a.",
+        "<na>",
+        "#n/a",
+        "missing",
+        "-",
+        "--",
+        "?",
+        ".",
+    )
 )
 """Labels, case folded, that spreadsheets and programs write for a missing value."""
 SEPARATORS = (";", ",", "|", "/", "+", "&")
@@ -49,12 +66,20 @@ def propose_classes(counts: Mapping[str, int], requested: Sequence[str], fewest:
     unknown = [label for label in requested if label not in counts]
     if unknown:
         labels = ", ".join(list(counts)[:SHOWN_LABELS])
-        raise ConfigError(f"--class: no row has the label '{unknown[0]}'. Write one of the most frequent: {labels}")
-    chosen = list(requested) or sorted(label for label, count in counts.items() if count >= MIN_ROWS_OF_A_CLASS)
+        raise ConfigError(
+            f"--class: no row has the label '{unknown[0]}'. Write one of the most frequent: {labels}"
+        )
+    chosen = list(requested) or sorted(
+        label for label, count in counts.items() if count >= MIN_ROWS_OF_A_CLASS
+    )
     if not fewest <= len(chosen) <= MAX_CLASSES:
         enough = f"{'has' if len(chosen) == 1 else 'have'} at least {MIN_ROWS_OF_A_CLASS} rows"
         problem = f"{counted(len(chosen), 'label')} {enough}; a task needs 2 to {MAX_CLASSES}."
-        if counts and max(counts.values()) < MIN_ROWS_OF_A_CLASS and 2 * len(counts) > sum(counts.values()):
+        if (
+            counts
+            and max(counts.values()) < MIN_ROWS_OF_A_CLASS
+            and 2 * len(counts) > sum(counts.values())
+        ):
             problem = "almost each row has another label. Is this a column of texts or numbers of records?"
         raise ConfigError(
             f"--label: {problem} Name another column with --label, or the classes with --class LABEL (repeatable)."
@@ -63,13 +88,17 @@ def propose_classes(counts: Mapping[str, int], requested: Sequence[str], fewest:
         try:
             check_class_name(name)
         except ValueError as error:
-            raise ConfigError(f"--label: {error} from the rows, or name the other classes with --class LABEL") from None
+            raise ConfigError(
+                f"--label: {error} from the rows, or name the other classes with --class LABEL"
+            ) from None
     return chosen
 
 
 def doubts_about(classes: Sequence[str], spellings: Mapping[str, Sequence[str]]) -> list[str]:
     """Return what looks like a mistake in the names of classes: only their owner can tell."""
-    doubts = [f"'{name}' reads like a missing value" for name in classes if name.casefold() in MISSING]
+    doubts = [
+        f"'{name}' reads like a missing value" for name in classes if name.casefold() in MISSING
+    ]
     doubts += [
         f"'{first}' and '{second}' differ only in case, blanks or width"
         for first, second in combinations(classes, 2)
@@ -108,12 +137,16 @@ def declare_classes(records: Survey, choice: ClassChoice) -> list[str]:
         require_no_doubts(doubts)
     if choice.names or choice.is_accepted:
         return classes
-    print("These classes were read from your rows. Their names become public, and a run with others is refused:")
+    print(
+        "These classes were read from your rows. Their names become public, and a run with others is refused:"
+    )
     print(f"  classes   {', '.join(classes)}")
     for doubt in doubts:
         print(f"  check     {doubt}")
     if not typer.confirm("Declare them?", default=False):
-        raise ConfigError("Nothing was registered or written. Write your own declarations with --class LABEL")
+        raise ConfigError(
+            "Nothing was registered or written. Write your own declarations with --class LABEL"
+        )
     return classes
 
 

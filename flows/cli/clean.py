@@ -29,10 +29,13 @@ def clean(
     runs: Annotated[
         str | None,
         typer.Option(
-            "--runs-older-than", help=f"{AGE_HELP}; also synthetic rows and student of runs, finished or not."
+            "--runs-older-than",
+            help=f"{AGE_HELP}; also synthetic rows and student of runs, finished or not.",
         ),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Remove the files. Default: only show them.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Remove the files. Default: only show them.")
+    ] = False,
 ) -> Output:
     """Show the files to remove; --yes removes them.
 
@@ -62,7 +65,8 @@ def clean_folder(rules: Retention, apply: bool) -> dict[str, Any]:
         "applied": apply,
         "rules": rules.model_dump(exclude_none=True),
         "going": [
-            {"path": g.path, "kind": g.kind, "bytes": _size_of(g), "why": g.why, "run_id": g.run_id} for g in removed
+            {"path": g.path, "kind": g.kind, "bytes": _size_of(g), "why": g.why, "run_id": g.run_id}
+            for g in removed
         ],
         "staying": list(choice.staying),
         "bytes": sum(_size_of(file) or 0 for file in removed),
@@ -79,11 +83,19 @@ def cleaned(value: dict[str, Any]) -> str:
     for file in value["going"]:
         groups.setdefault((file["kind"], file["run_id"], file["why"]), []).append(file["bytes"])
     for (kind, run_id, why), sizes in groups.items():
-        total = "size hidden" if None in sizes else decimal(sum(count for count in sizes if count is not None))
-        lines.append(f"{action:<10}  {kind}{' of ' if run_id else ''}{run_id}: {len(sizes)}, {total}; {why}")
+        total = (
+            "size hidden"
+            if None in sizes
+            else decimal(sum(count for count in sizes if count is not None))
+        )
+        lines.append(
+            f"{action:<10}  {kind}{' of ' if run_id else ''}{run_id}: {len(sizes)}, {total}; {why}"
+        )
     if value["applied"]:
         return "\n".join([*lines, f"{decimal(value['bytes'])} removed"])
-    return "\n".join([*lines, "Nothing was removed. To remove, add --yes." if groups else "Nothing to remove."])
+    return "\n".join(
+        [*lines, "Nothing was removed. To remove, add --yes." if groups else "Nothing to remove."]
+    )
 
 
 def _size_of(item: Item) -> int | None:

@@ -18,12 +18,16 @@ from connectors.interfaces.redaction import redact
 from flows.runtime.library_output import hidden_library_output
 from flows.runtime.terminal_progress import connector_messages
 
-ConfigFile = Annotated[Path | None, typer.Option("--config", "-c", help="Configuration file (YAML).")]
+ConfigFile = Annotated[
+    Path | None, typer.Option("--config", "-c", help="Configuration file (YAML).")
+]
 Changes = Annotated[
-    list[str] | None, typer.Option("--set", "-s", help="Change one value: privacy.epsilon=2. Repeatable.")
+    list[str] | None,
+    typer.Option("--set", "-s", help="Change one value: privacy.epsilon=2. Repeatable."),
 ]
 LocalParties = Annotated[
-    int | None, typer.Option(min=2, help="Also start the processes of the parties of a federated trial run.")
+    int | None,
+    typer.Option(min=2, help="Also start the processes of the parties of a federated trial run."),
 ]
 
 
@@ -52,7 +56,9 @@ class Output(dict[str, Any]):
 Function = TypeVar("Function", bound=Callable[..., Output])
 
 
-def command(group: typer.Typer, name: str | None = None, panel: str | None = None) -> Callable[[Function], Function]:
+def command(
+    group: typer.Typer, name: str | None = None, panel: str | None = None
+) -> Callable[[Function], Function]:
     """Make a function a command of a group, which prints its output; `panel`: its title in the help."""
 
     def register(function: Function) -> Function:
@@ -73,9 +79,13 @@ def _printing(function: Callable[..., Output]) -> Callable[..., None]:
         if output.exit_code:
             raise SystemExit(output.exit_code)
 
-    flag = Annotated[bool, typer.Option("--json", help="Last line on standard output: one JSON object.")]
+    flag = Annotated[
+        bool, typer.Option("--json", help="Last line on standard output: one JSON object.")
+    ]
     signature = inspect.signature(function, eval_str=True)
-    last = inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=flag)
+    last = inspect.Parameter(
+        "as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=flag
+    )
     parameters = [*signature.parameters.values(), last]
     call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}

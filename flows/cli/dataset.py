@@ -28,9 +28,12 @@ DELTA = 1e-5
 """Delta of the cap of a new dataset; `wasp budget cap` changes it."""
 
 ClassNames = Annotated[
-    list[str] | None, typer.Option("--class", help="A class, which becomes public. Repeatable. Default: a question.")
+    list[str] | None,
+    typer.Option("--class", help="A class, which becomes public. Repeatable. Default: a question."),
 ]
-Accepted = Annotated[bool, typer.Option("--yes", help="Declare the labels with at least five rows as classes.")]
+Accepted = Annotated[
+    bool, typer.Option("--yes", help="Declare the labels with at least five rows as classes.")
+]
 
 dataset = command_group("Register private datasets, which runs then name: private: NAME.")
 
@@ -38,18 +41,35 @@ dataset = command_group("Register private datasets, which runs then name: privat
 @command(dataset)
 def add(  # noqa: PLR0913 - the options of a command
     name: str,
-    path: Annotated[str, typer.Option(help="File, folder, database URL, or env:NAME for an address with a password.")],
+    path: Annotated[
+        str,
+        typer.Option(
+            help="File, folder, database URL, or env:NAME for an address with a password."
+        ),
+    ],
     query: Annotated[str | None, typer.Option(help="SQL query of a database: one SELECT.")] = None,
     text: Annotated[str, typer.Option(help="Text column.")] = "text",
-    label: Annotated[str, typer.Option(help="Label column. Empty: rows without classes.")] = "label",
+    label: Annotated[
+        str, typer.Option(help="Label column. Empty: rows without classes.")
+    ] = "label",
     person: Annotated[str | None, typer.Option(help="Column that identifies the person.")] = None,
-    classes: Annotated[list[str] | None, typer.Option(help="For label codes: CLASS=PREFIX,PREFIX. Repeatable.")] = None,
+    classes: Annotated[
+        list[str] | None, typer.Option(help="For label codes: CLASS=PREFIX,PREFIX. Repeatable.")
+    ] = None,
     class_: ClassNames = None,
     yes: Accepted = False,
-    declared_rows: Annotated[int | None, typer.Option(min=1, help="Declared, rounded number of rows; public.")] = None,
-    epsilon_cap: Annotated[float | None, typer.Option(help="Maximum total epsilon of all runs. Default: 8.")] = None,
+    declared_rows: Annotated[
+        int | None, typer.Option(min=1, help="Declared, rounded number of rows; public.")
+    ] = None,
+    epsilon_cap: Annotated[
+        float | None, typer.Option(help="Maximum total epsilon of all runs. Default: 8.")
+    ] = None,
     separate: Annotated[
-        bool, typer.Option("--separate", help="The people differ from those of the same place, person column or texts.")
+        bool,
+        typer.Option(
+            "--separate",
+            help="The people differ from those of the same place, person column or texts.",
+        ),
     ] = False,
 ) -> Output:
     """Register the rows of an owner; read them once to recognise people of other datasets."""
@@ -66,7 +86,9 @@ def add(  # noqa: PLR0913 - the options of a command
     return add_rows(name, values, epsilon_cap, _choice(class_, yes))
 
 
-def add_rows(name: str, values: dict[str, Any], epsilon_cap: float | None, choice: ClassChoice) -> Output:
+def add_rows(
+    name: str, values: dict[str, Any], epsilon_cap: float | None, choice: ClassChoice
+) -> Output:
     """Register the rows of an owner as `wasp dataset add` does; `values`: the fields of their view."""
     from flows.config.files import check_config
     from flows.config.paths import resolve_path
@@ -89,7 +111,9 @@ def declare(name: str, class_: ClassNames = None, yes: Accepted = False) -> Outp
     view = view_of(ledger, name)
     choice = _choice(class_, yes)
     if not view.label or view.classes:
-        raise ConfigError(f"NAME: the records of '{name}' have no labels to declare, or codes, which `classes` names")
+        raise ConfigError(
+            f"NAME: the records of '{name}' have no labels to declare, or codes, which `classes` names"
+        )
     view, seen = _with_classes(view, choice)
     if not view.declared_classes:
         raise ConfigError(
@@ -102,7 +126,9 @@ def declare(name: str, class_: ClassNames = None, yes: Accepted = False) -> Outp
 
 
 def _choice(names: Sequence[str] | None, is_accepted: bool) -> ClassChoice:
-    return ClassChoice(tuple(dict.fromkeys(map(label_form, names or ()))), is_accepted, sys.stdin.isatty())
+    return ClassChoice(
+        tuple(dict.fromkeys(map(label_form, names or ()))), is_accepted, sys.stdin.isatty()
+    )
 
 
 def _with_classes(view: DatasetView, choice: ClassChoice) -> tuple[DatasetView, dict[str, Any]]:
@@ -119,7 +145,9 @@ def _with_classes(view: DatasetView, choice: ClassChoice) -> tuple[DatasetView, 
 def list_datasets() -> Output:
     """List the registered datasets with their budgets."""
     ledger = open_ledger(state_folder())
-    return Output({"datasets": [_description(ledger, name) for name in sorted(ledger.views())]}, _listed)
+    return Output(
+        {"datasets": [_description(ledger, name) for name in sorted(ledger.views())]}, _listed
+    )
 
 
 @command(dataset)
@@ -141,7 +169,9 @@ def remove(name: str) -> Output:
     ledger = open_ledger(state_folder())
     view_of(ledger, name)
     ledger.set_view(name, None, current_user())
-    return Output({"name": name}, lambda value: f"{value['name']} removed; its spent budget is kept")
+    return Output(
+        {"name": name}, lambda value: f"{value['name']} removed; its spent budget is kept"
+    )
 
 
 def check_new(name: str, epsilon: float | None) -> None:
@@ -152,7 +182,9 @@ def check_new(name: str, epsilon: float | None) -> None:
     if epsilon is not None:
         check_cap(epsilon, DELTA, option="--epsilon-cap")
     if check_name(name) in open_ledger(state_folder()).views():
-        raise ConfigError(f"NAME: '{name}' is registered. Use another name, or first: wasp dataset remove {name}")
+        raise ConfigError(
+            f"NAME: '{name}' is registered. Use another name, or first: wasp dataset remove {name}"
+        )
 
 
 def check_columns(text: str, label: str | None, person: str | None) -> None:
@@ -162,10 +194,14 @@ def check_columns(text: str, label: str | None, person: str | None) -> None:
         first = next((other for other in options if options[other] == column), option)
         if column and first != option:
             advice = f", or write {option} none" if option == "--label" else ""
-            raise ConfigError(f"{option}: '{column}' is also the column of {first}. Name another column{advice}")
+            raise ConfigError(
+                f"{option}: '{column}' is also the column of {first}. Name another column{advice}"
+            )
 
 
-def register(name: str, view: DatasetView, epsilon: float | None, protects: str = "record") -> dict[str, Any]:
+def register(
+    name: str, view: DatasetView, epsilon: float | None, protects: str = "record"
+) -> dict[str, Any]:
     """Identify the rows of a checked view, record it with its cap, and return its description.
 
     `protects`: the unit of the cap. It stays records if releases of the same rows protected records.
@@ -176,11 +212,20 @@ def register(name: str, view: DatasetView, epsilon: float | None, protects: str 
     ledger = open_ledger(home)
     dataset = register_view(ledger, open_zone(home), name, view)
     status = ledger.status(dataset)
-    unit = "record" if any(released.startswith("record/") for released in status.units) else protects
+    unit = (
+        "record" if any(released.startswith("record/") for released in status.units) else protects
+    )
     if epsilon is not None:
         ledger.set_cap(dataset, epsilon, DELTA, current_user(), "wasp dataset add", unit)
     elif unit == "person" and status.cap is not None and status.delta is not None:
-        ledger.set_cap(dataset, status.cap, status.delta, current_user(), "wasp init: persons are protected", unit)
+        ledger.set_cap(
+            dataset,
+            status.cap,
+            status.delta,
+            current_user(),
+            "wasp init: persons are protected",
+            unit,
+        )
     notify_owner(ledger, dataset, home)
     return _description(ledger, name)
 
@@ -220,7 +265,9 @@ def seen_lines(value: dict[str, Any]) -> list[str]:
     lines = []
     if files := value.get("files"):
         more = f" and {len(files) - MAX_FILES} more" if len(files) > MAX_FILES else ""
-        lines.append(f"files     {counted(len(files), 'file')}: {', '.join(files[:MAX_FILES])}{more}")
+        lines.append(
+            f"files     {counted(len(files), 'file')}: {', '.join(files[:MAX_FILES])}{more}"
+        )
     if left_out := value.get("left_out_rows"):
         number = sum(left_out.values())
         lines.append(f"left out  {number} of {value['rows'] + number} rows: {_counts(left_out)}")
@@ -261,27 +308,37 @@ def _classes_of(options: Sequence[str]) -> dict[str, list[str]] | None:
     for option in options:
         name, equals, prefixes = option.partition("=")
         if not (name and equals and prefixes):
-            raise ConfigError(f"--classes: '{option}' is not a class with prefixes. Write CLASS=PREFIX,PREFIX")
+            raise ConfigError(
+                f"--classes: '{option}' is not a class with prefixes. Write CLASS=PREFIX,PREFIX"
+            )
         classes.setdefault(name, []).extend(prefixes.split(","))
     return classes or None
 
 
 def _described(value: dict[str, Any]) -> str:
     """Return a dataset as text."""
-    cap = "none" if value["cap"] is None else f"epsilon {value['cap']:g} at delta {value['delta']:g}"
+    cap = (
+        "none" if value["cap"] is None else f"epsilon {value['cap']:g} at delta {value['delta']:g}"
+    )
     lines = [
         f"{value['name']}: {value['view']['path']}",
         f"cap      {cap}, spent {value['spent']:.4g}. Change it with: wasp budget cap {value['dataset']} --epsilon E",
         f"in runs  private: {value['name']}",
     ]
     if value["classes"]:
-        lines.append(f"classes  {', '.join(value['classes'])}: public, compared with the task of each run")
+        lines.append(
+            f"classes  {', '.join(value['classes'])}: public, compared with the task of each run"
+        )
     elif value["view"]["label"]:
         effect = "" if value["classes"] is None else ", so no run starts"
-        lines.append(f"classes  not declared{effect}. Declare them with: wasp dataset declare {value['name']}")
+        lines.append(
+            f"classes  not declared{effect}. Declare them with: wasp dataset declare {value['name']}"
+        )
     lines += [*seen_lines(value), *group_lines(value)]
     if problems := value.get("problems"):
-        lines.append(f"problems {_counts(problems)}, when the rows were last read. Details: {value['problems_file']}")
+        lines.append(
+            f"problems {_counts(problems)}, when the rows were last read. Details: {value['problems_file']}"
+        )
     return "\n".join([*lines, *(f"warning  {warning}" for warning in value["warnings"])])
 
 
@@ -295,9 +352,15 @@ def _description(ledger: PrivacyLedger, name: str) -> dict[str, Any]:
 
     view = view_of(ledger, name)
     status = ledger.status(ledger.find(name))
-    registered = {other for other, (dataset, _) in ledger.views().items() if dataset == status.dataset}
+    registered = {
+        other for other, (dataset, _) in ledger.views().items() if dataset == status.dataset
+    }
     path = Path(view.path).expanduser()
-    is_open = [f"every user of this machine can read {path}. Run: chmod go-rwx {path}"] if open_to_others(path) else []
+    is_open = (
+        [f"every user of this machine can read {path}. Run: chmod go-rwx {path}"]
+        if open_to_others(path)
+        else []
+    )
     return {
         "name": name,
         "dataset": status.dataset,

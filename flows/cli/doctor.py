@@ -46,13 +46,25 @@ def examine(config: AnyConfig | None = None) -> dict[str, Any]:
         from flows.engine.checks import problems_of
 
         problems = [str(problem) for problem in problems_of(config, home)]
-        call = partial(_refuse, "not called. Correct the configuration first.") if problems else partial(_model, config)
+        call = (
+            partial(_refuse, "not called. Correct the configuration first.")
+            if problems
+            else partial(_model, config)
+        )
         checks.append(("task runner", partial(_runner, config.execution)))
         checks += [("configuration", partial(_refuse, problem)) for problem in problems]
-        checks += [] if problems else [("configuration", lambda _: "rows, models and packages are available")]
+        checks += (
+            []
+            if problems
+            else [("configuration", lambda _: "rows, models and packages are available")]
+        )
         checks += [(f"PLM {plm.name}", partial(call, plm.name)) for plm in config.models]
     results = [_check(name, check, home) for name, check in checks]
-    return {"healthy": all(result["ok"] for result in results), "checks": results, "ready": not problems}
+    return {
+        "healthy": all(result["ok"] for result in results),
+        "checks": results,
+        "ready": not problems,
+    }
 
 
 def _refuse(problem: str, *_: object) -> str:
@@ -81,7 +93,9 @@ def _variables(_: Path) -> str:
     unknown = unknown_variables()
     if unknown:
         known = ", ".join(f"{PREFIX}{name.upper()}" for name in Environment.model_fields)
-        raise RuntimeError(f"{', '.join(unknown)}: no such variable. Correct or unset it; there are {known}")
+        raise RuntimeError(
+            f"{', '.join(unknown)}: no such variable. Correct or unset it; there are {known}"
+        )
     return "all WASP_ variables are known"
 
 
@@ -149,12 +163,16 @@ def _model(config: AnyConfig, plm: str, home: Path) -> str:
 
     tools = RunTools(config, home)
     with cancellation.work():
-        completion = tools.model(plm).complete(sample_prompts(tools, load_task(config.task), plm, 1)[:1])[0]
+        completion = tools.model(plm).complete(
+            sample_prompts(tools, load_task(config.task), plm, 1)[:1]
+        )[0]
     if completion.finish_reason not in ("stop", "length"):
         raise RuntimeError(
             f"{plm}: completion ended with '{completion.finish_reason}' ({completion.error or 'no text'})"
         )
-    unreported = " (both estimated from bytes; the server reports no usage)" if completion.estimated else ""
+    unreported = (
+        " (both estimated from bytes; the server reports no usage)" if completion.estimated else ""
+    )
     return f"{completion.tokens_out} tokens, {completion.dollars:.4f} dollars{unreported}: {completion.text[:60]}"
 
 

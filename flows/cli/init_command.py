@@ -23,7 +23,12 @@ from connectors.interfaces.text_forms import label_form
 from connectors.rows.headers import first_columns
 from flows.cli import dataset
 from flows.cli.budget import check_cap
-from flows.cli.class_choice import MIN_ROWS_OF_A_CLASS, doubts_about, propose_classes, require_no_doubts
+from flows.cli.class_choice import (
+    MIN_ROWS_OF_A_CLASS,
+    doubts_about,
+    propose_classes,
+    require_no_doubts,
+)
 from flows.cli.common import Output
 from flows.cli.languages import check_language
 from flows.cli.model_choice import choose_models
@@ -47,7 +52,17 @@ TEXTS_PER_CLASS, MAX_TEXTS = 100, 2000
 ITEM = "text"
 SHARE, CAP = "a part such as 0.15, or 0", "a number such as 4"
 """Examples of answers."""
-TEXT_COLUMNS = ("text", "note", "message", "body", "review", "comment", "content", "description", "sentence")
+TEXT_COLUMNS = (
+    "text",
+    "note",
+    "message",
+    "body",
+    "review",
+    "comment",
+    "content",
+    "description",
+    "sentence",
+)
 LABEL_COLUMNS = ("label", "category", "class", "intent", "topic", "rating", "sentiment", "type")
 HEADER = """# {title}
 # Check: wasp plan {name}    Run: wasp run {name}    Share: wasp export latest FOLDER
@@ -57,7 +72,9 @@ HEADER = """# {title}
 
 NONE = "none"
 """Value of --person: every record is of another person; of --label: the texts have no classes."""
-PERSON_NAME = re.compile("patient|person|subject|user|customer|client|member|author|employee|student|owner", re.I)
+PERSON_NAME = re.compile(
+    "patient|person|subject|user|customer|client|member|author|employee|student|owner", re.I
+)
 """Names of columns that identify persons."""
 
 
@@ -108,17 +125,27 @@ def init(name: str, options: Options) -> Output:
     zone = open_zone(home)
     view, records, notice = _survey(zone, options)
     classes = propose_classes(records.classes, options.class_names, fewest=2) if view.label else []
-    left_out = {label: count for label, count in records.classes.items() if label not in classes} if classes else {}
+    left_out = (
+        {label: count for label, count in records.classes.items() if label not in classes}
+        if classes
+        else {}
+    )
     private = stored_rows(home, name)
     written = [*files.values(), *([private] if options.test_share is not None else [])]
     person = view.person
     protects = "person" if person else "record"
     with _undone_on_failure(name, written):
         if options.test_share is not None:
-            records = split_view(zone, view, options.test_share, classes or [NO_CLASS], (private, files["test"]))
-            view = DatasetView(path=str(private), label=view.label and "label", person=person and "person")
+            records = split_view(
+                zone, view, options.test_share, classes or [NO_CLASS], (private, files["test"])
+            )
+            view = DatasetView(
+                path=str(private), label=view.label and "label", person=person and "person"
+            )
         declared, language = _declarations(options, classes, records)
-        view = view.model_copy(update={"declared_rows": declared, "declared_classes": classes or None})
+        view = view.model_copy(
+            update={"declared_rows": declared, "declared_classes": classes or None}
+        )
         task_values = _task_values(name, options, classes, language)
         values = _run_values(files, name, options, models, classes)
         if protects == "person":
@@ -158,11 +185,17 @@ def _new_files(name: str) -> dict[str, Path]:
     return files
 
 
-def _write_files(name: str, files: Mapping[str, Path], values: dict[str, Any], task_values: dict[str, Any]) -> None:
+def _write_files(
+    name: str, files: Mapping[str, Path], values: dict[str, Any], task_values: dict[str, Any]
+) -> None:
     """Write configuration and task file."""
     config_schema, task_schema = write_schemas(state_folder())
     has_classes = "labels" in task_values
-    better = "A description and typical words of each class improve" if has_classes else "An exact item improves"
+    better = (
+        "A description and typical words of each class improve"
+        if has_classes
+        else "An exact item improves"
+    )
     _write(files["task"], f"Task of {name}. {better} the texts.", name, task_schema, task_values)
     _write(files["config"], f"WASP on the registered dataset {name}", name, config_schema, values)
 
@@ -185,13 +218,25 @@ def prompt_for_options(name: str | None, options: Options) -> tuple[str, Options
     Raises ConfigError without a terminal.
     """
     if not sys.stdin.isatty():
-        raise ConfigError("NAME, --data: one is not set. Write both, or run wasp init on a terminal, which asks")
-    data = options.data or _prompt("File of your rows (CSV, JSON Lines or Parquet)", "", _path_with_header)
+        raise ConfigError(
+            "NAME, --data: one is not set. Write both, or run wasp init on a terminal, which asks"
+        )
+    data = options.data or _prompt(
+        "File of your rows (CSV, JSON Lines or Parquet)", "", _path_with_header
+    )
     options = replace(options, data=data)
     if name is None:
-        name = _prompt("Name of the dataset", Path(data).stem, lambda name: dataset.check_new(name, None))
-    text, label = (options.text, options.label) if options.text and options.label else _columns(options, _path(data))
-    item = options.item or _prompt("What one text is, for prompts, such as 'message of a bank customer'", ITEM, str)
+        name = _prompt(
+            "Name of the dataset", Path(data).stem, lambda name: dataset.check_new(name, None)
+        )
+    text, label = (
+        (options.text, options.label)
+        if options.text and options.label
+        else _columns(options, _path(data))
+    )
+    item = options.item or _prompt(
+        "What one text is, for prompts, such as 'message of a bank customer'", ITEM, str
+    )
     share = options.test_share
     if share is None:
         answer = _prompt("Part to hold out as test rows, 0 for none", "0.15", _check_share)
@@ -201,10 +246,15 @@ def prompt_for_options(name: str | None, options: Options) -> tuple[str, Options
     requested = options.models
     if not requested and options.endpoint is None:
         others = "Enter for these, or others as CONNECTOR:MODEL, separated by spaces"
-        requested = _prompt(others, "", lambda answer: choose_models(answer.split()) if answer else None).split()
+        requested = _prompt(
+            others, "", lambda answer: choose_models(answer.split()) if answer else None
+        ).split()
     cap = options.cap
     if cap is None:
-        cap = _number(_prompt("Cap: largest total epsilon of all runs", f"{DEFAULT_CAP[0]:g}", _check_cap), CAP)
+        cap = _number(
+            _prompt("Cap: largest total epsilon of all runs", f"{DEFAULT_CAP[0]:g}", _check_cap),
+            CAP,
+        )
     rows = replace(options, text=text, label=label, item=item, test_share=share)
     return name, replace(rows, models=requested, cap=cap, epsilon=min(options.epsilon, cap))
 
@@ -219,7 +269,9 @@ def _prompt(question: str, default: str, check: Callable[[str], object]) -> str:
             raise typer.BadParameter(str(error)) from None
         return answer.strip()
 
-    answer: str = typer.prompt(question, default=default, show_default=bool(default), value_proc=checked)
+    answer: str = typer.prompt(
+        question, default=default, show_default=bool(default), value_proc=checked
+    )
     return answer
 
 
@@ -229,7 +281,9 @@ def _path(data: str) -> str:
 
 def _path_with_header(data: str) -> None:
     if not data or not first_columns(RowsRef(_path(data))):
-        raise ConfigError("this source has no header. For a database, start again with --data, --query and the columns")
+        raise ConfigError(
+            "this source has no header. For a database, start again with --data, --query and the columns"
+        )
 
 
 def _number(answer: str, example: str) -> float:
@@ -261,7 +315,10 @@ def _declarations(options: Options, classes: Sequence[str], records: Survey) -> 
     """
     declared = options.declared_rows or records.declared_rows
     language = options.language or records.language
-    flags = {"--class LABEL": options.classes or not classes, "--declared-rows N": options.declared_rows}
+    flags = {
+        "--class LABEL": options.classes or not classes,
+        "--declared-rows N": options.declared_rows,
+    }
     flags |= {"--language CODE": options.language}
     missing = [flag for flag, value in flags.items() if not value]
     doubts = [] if options.classes else doubts_about(classes, records.spellings)
@@ -280,18 +337,26 @@ def _declarations(options: Options, classes: Sequence[str], records: Survey) -> 
     print(f"  number    {declared} {'rows' if records.persons is None else 'persons'}, rounded")
     print(f"  language  {language}")
     if not typer.confirm("Declare them?", default=False):
-        raise ConfigError(f"Nothing was registered or written. Write your own declarations with {', '.join(missing)}")
+        raise ConfigError(
+            f"Nothing was registered or written. Write your own declarations with {', '.join(missing)}"
+        )
     return declared, language
 
 
-def _task_values(name: str, options: Options, classes: Sequence[str], language: str) -> dict[str, Any]:
+def _task_values(
+    name: str, options: Options, classes: Sequence[str], language: str
+) -> dict[str, Any]:
     values = {"name": name.replace("-", "_"), "item": options.item or ITEM, "language": language}
     labels = [{"name": label, "description": ""} for label in classes]
     return ({"labels": labels} if labels else {}) | values
 
 
 def _run_values(
-    files: Mapping[str, Path], name: str, options: Options, models: list[dict[str, Any]], classes: Sequence[str]
+    files: Mapping[str, Path],
+    name: str,
+    options: Options,
+    models: list[dict[str, Any]],
+    classes: Sequence[str],
 ) -> dict[str, Any]:
     """Return the configuration of a run on the dataset NAME that protects records and measures held-out rows alone."""
     test = {"path": str(files["test"])} | ({} if classes else {"label": ""})
@@ -313,7 +378,9 @@ def _check_budget(options: Options) -> None:
     """Raise ConfigError for an epsilon that is invalid, or larger than the cap of the dataset."""
     cap = DEFAULT_CAP[0] if options.cap is None else options.cap
     if not 0 < options.epsilon < math.inf:
-        raise ConfigError(f"--epsilon: {options.epsilon:g} is not a positive number. Write a number such as 4")
+        raise ConfigError(
+            f"--epsilon: {options.epsilon:g} is not a positive number. Write a number such as 4"
+        )
     if options.epsilon > cap:
         raise ConfigError(
             f"--epsilon: {options.epsilon:g} exceeds the cap {cap:g} of the dataset, so no run could start. Lower it, "
@@ -324,7 +391,9 @@ def _check_budget(options: Options) -> None:
 def _check_writable(folder: Path) -> None:
     """Raise ConfigError before any row is read if the files cannot be written."""
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise ConfigError(f"{folder}: the working folder is not writable, and init writes files. Use another folder")
+        raise ConfigError(
+            f"{folder}: the working folder is not writable, and init writes files. Use another folder"
+        )
 
 
 @contextmanager
@@ -346,7 +415,10 @@ def _person(options: Options, view: DatasetView, records: Survey) -> tuple[str |
     """
     if options.person is not None:
         return (None if options.person == NONE else options.person), []
-    numbers = [f"'{name}' has {count} values in {records.rows} rows" for name, count in records.repeated.items()]
+    numbers = [
+        f"'{name}' has {count} values in {records.rows} rows"
+        for name, count in records.repeated.items()
+    ]
     likely = next((name for name in records.repeated if PERSON_NAME.search(name)), None)
     if not numbers:
         return None, []
@@ -355,7 +427,9 @@ def _person(options: Options, view: DatasetView, records: Survey) -> tuple[str |
         columns = _columns_of(options, view.path) or [*records.repeated]
         others = [column for column in columns if column not in (view.text, view.label)]
         question = f"Column with one value per person, or {NONE}"
-        answer = _prompt(question, likely or NONE, lambda answer: _check_column(answer, [*others, NONE]))
+        answer = _prompt(
+            question, likely or NONE, lambda answer: _check_column(answer, [*others, NONE])
+        )
         return (None if answer == NONE else answer), []
     about = f"--person: {'; '.join(numbers)}. If each value is a person, protect persons: --person"
     if likely is not None:
@@ -391,7 +465,11 @@ def format_result(value: dict[str, Any]) -> str:
         f"written   {', '.join(value[file] for file in FILES if value[file])}",
         f"public    class names, the declared number of {'persons' if value['person'] else 'rows'}, configuration and "
         "task; check them before you run",
-        *(["test      rows of people: measured without noise, never shared"] if value["test"] else []),
+        *(
+            ["test      rows of people: measured without noise, never shared"]
+            if value["test"]
+            else []
+        ),
         *(f"warning   {warning}" for warning in value["warnings"]),
         "",
         f"next      describe one text (item){' and the classes' if value['classes'] else ''} in {value['task']}: it "
@@ -416,7 +494,10 @@ def write_schemas(home: Path) -> tuple[Path, Path]:
 def editor_schema(model: Any) -> dict[str, Any]:
     """Return the JSON schema of a configuration file, which may also name its flow and a base."""
     schema = with_rare(model.model_json_schema())
-    schema.setdefault("properties", {})["flow"] = {"type": "string", "description": "Flow of `wasp run NAME`."}
+    schema.setdefault("properties", {})["flow"] = {
+        "type": "string",
+        "description": "Flow of `wasp run NAME`.",
+    }
     schema["properties"]["extends"] = {
         "type": "string",
         "description": "Configuration with all values not written here.",
@@ -443,20 +524,28 @@ def _columns(options: Options, path: str) -> tuple[str, str]:
     """Return the text and label column: of the options, guessed from the header, or asked on a terminal."""
     columns = _columns_of(options, path)
     if not columns:
-        raise ConfigError("--text and --label: the columns of this source have no header. Name both options.")
+        raise ConfigError(
+            "--text and --label: the columns of this source have no header. Name both options."
+        )
     text = options.text or _known(columns, TEXT_COLUMNS)
     if sys.stdin.isatty():
         print(f"columns: {', '.join(columns)}")
-        text = options.text or _prompt("Text column", text, lambda answer: _check_column(answer, columns))
+        text = options.text or _prompt(
+            "Text column", text, lambda answer: _check_column(answer, columns)
+        )
     others = [column for column in columns if column != text]
     label = options.label or _known(others, LABEL_COLUMNS)
     if sys.stdin.isatty() and not options.label:
         question = f"Label column, or {NONE} for texts without classes"
-        label = _prompt(question, label or NONE, lambda answer: _check_column(answer, [*others, NONE]))
+        label = _prompt(
+            question, label or NONE, lambda answer: _check_column(answer, [*others, NONE])
+        )
     if not text or not label:
         missing = "--text" if not text else "--label"
         without = f", or write --label {NONE} for texts without classes" if text else ""
-        raise ConfigError(f"{missing}: name the column{without}. {options.data} has: {', '.join(columns)}")
+        raise ConfigError(
+            f"{missing}: name the column{without}. {options.data} has: {', '.join(columns)}"
+        )
     return text, label
 
 
@@ -467,12 +556,16 @@ def _columns_of(options: Options, path: str) -> list[str]:
 
 def _check_column(answer: str, columns: Sequence[str]) -> None:
     if answer.strip() not in columns:
-        raise ConfigError(f"'{answer}' is not one of: {', '.join(columns)}.{nearest(answer, columns, 0.5)}")
+        raise ConfigError(
+            f"'{answer}' is not one of: {', '.join(columns)}.{nearest(answer, columns, 0.5)}"
+        )
 
 
 def _known(columns: Sequence[str], names: Sequence[str]) -> str:
     """Return the column with the first of the usual names; empty if there is none."""
-    return next((column for name in names for column in columns if column.strip().lower() == name), "")
+    return next(
+        (column for name in names for column in columns if column.strip().lower() == name), ""
+    )
 
 
 def _write(file: Path, title: str, name: str, schema: Path, values: dict[str, Any]) -> None:

@@ -30,9 +30,13 @@ COLLECTED_AFTER = 10_000, 20, 50
 (700, 10, 10) takes an eighth of a short run."""
 
 ADVICE = {
-    **dict.fromkeys((errno.EACCES, errno.EPERM), "Check who owns it and its permissions, or use another one"),
+    **dict.fromkeys(
+        (errno.EACCES, errno.EPERM), "Check who owns it and its permissions, or use another one"
+    ),
     errno.EROFS: "Use a folder on another disk",
-    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "Free space, or use a folder on another disk"),
+    **dict.fromkeys(
+        (errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "Free space, or use a folder on another disk"
+    ),
     **dict.fromkeys((errno.ENOENT, errno.ENOTDIR, errno.EISDIR), "Check the path"),
     errno.ENAMETOOLONG: "Use a shorter name",
     errno.EMFILE: "Raise the limit of open files: ulimit -n 4096",
@@ -54,7 +58,13 @@ PANELS: dict[str, tuple[Callable[..., Output], ...]] = {
         *(start.run, start.compare, start.audit),
     ),
     "Results": (
-        *(stored_runs.runs, stored_runs.show, stored_runs.report, stored_runs.predict, stored_runs.export),
+        *(
+            stored_runs.runs,
+            stored_runs.show,
+            stored_runs.report,
+            stored_runs.predict,
+            stored_runs.export,
+        ),
         *(stored_runs.verify_bundle, start.resume, stored_runs.abandon, stored_runs.push),
     ),
     "Several parties": (parties.partition,),
@@ -79,10 +89,17 @@ def _print_version(requested: bool) -> None:
 @app.callback()
 def options(
     version: Annotated[  # noqa: ARG001  (its callback prints it)
-        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and exit.")
+        bool,
+        typer.Option(
+            "--version", is_eager=True, callback=_print_version, help="Print the version and exit."
+        ),
     ] = False,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Show warnings and results only.")] = False,
-    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show Prefect's log too.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("-q", "--quiet", help="Show warnings and results only.")
+    ] = False,
+    verbose: Annotated[
+        bool, typer.Option("-v", "--verbose", help="Show Prefect's log too.")
+    ] = False,
 ) -> None:
     """Prepare the environment, and set what all commands show; called before each of them."""
     prepare_environment()
@@ -112,7 +129,11 @@ def main() -> None:
 
 def _fail(error: WaspError) -> None:
     if "--json" in sys.argv:
-        print(json.dumps({"state": "refused", "error": type(error).__name__, "message": redact(str(error))}))
+        print(
+            json.dumps(
+                {"state": "refused", "error": type(error).__name__, "message": redact(str(error))}
+            )
+        )
     # each problem of a configuration gets its own line
     problems = str(error).splitlines() if isinstance(error, ProblemsError) else [str(error)]
     print_problems(problems)

@@ -15,8 +15,17 @@ from connectors.models.base import registry
 from connectors.models.transformers import smollm2
 
 LOCAL_SERVERS = {"Ollama": "http://127.0.0.1:11434/v1", "vLLM": "http://127.0.0.1:8000/v1"}
-KEYS = {"OPENAI_API_KEY": ("openai", "gpt-4o-mini"), "ANTHROPIC_API_KEY": ("anthropic", "claude-haiku-4-5")}
-BUNDLED = {"name": smollm2.NAME, "connector": "hf", "model": smollm2.NAME, "temperature": 0.9, "max_tokens": 128}
+KEYS = {
+    "OPENAI_API_KEY": ("openai", "gpt-4o-mini"),
+    "ANTHROPIC_API_KEY": ("anthropic", "claude-haiku-4-5"),
+}
+BUNDLED = {
+    "name": smollm2.NAME,
+    "connector": "hf",
+    "model": smollm2.NAME,
+    "temperature": 0.9,
+    "max_tokens": 128,
+}
 STUBS = [
     {"name": name, "connector": "ngram", "model": model}
     for name, model in (("clerk", "helpdesk"), ("writer", "letters"), ("novelist", "stories"))
@@ -25,7 +34,9 @@ MAX_MODELS = 3
 FREE = {"input": 0, "output": 0}
 
 
-def choose_models(requested: Sequence[str], endpoint: str | None = None) -> tuple[list[dict[str, Any]], str]:
+def choose_models(
+    requested: Sequence[str], endpoint: str | None = None
+) -> tuple[list[dict[str, Any]], str]:
     """Return the `plms` of a configuration, and the reason for the choice.
 
     Args:
@@ -44,11 +55,16 @@ def choose_models(requested: Sequence[str], endpoint: str | None = None) -> tupl
             raise ConfigError(
                 f"--endpoint: {redact(endpoint)} lists no models. Start the server, or add --model openai:NAME"
             )
-        return [_plm("openai", model, **own) for model in models[:MAX_MODELS]], f"{redact(endpoint)} lists them"
+        return [
+            _plm("openai", model, **own) for model in models[:MAX_MODELS]
+        ], f"{redact(endpoint)} lists them"
     for server, url in LOCAL_SERVERS.items():
         models = _models_of(url)
         if models:
-            plms = [_plm("openai", model, endpoint=url, key="none", price=FREE) for model in models[:MAX_MODELS]]
+            plms = [
+                _plm("openai", model, endpoint=url, key="none", price=FREE)
+                for model in models[:MAX_MODELS]
+            ]
             return plms, f"{server} answers at {url}"
     for variable, (connector, model) in KEYS.items():
         if os.environ.get(variable):
@@ -75,7 +91,10 @@ def _named(entry: str) -> dict[str, Any]:
 
 
 def _plm(connector: str, model: str, **fields: Any) -> dict[str, Any]:
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", model.rstrip("/").rpartition("/")[2]).strip("-._")[:40] or connector
+    name = (
+        re.sub(r"[^A-Za-z0-9._-]+", "-", model.rstrip("/").rpartition("/")[2]).strip("-._")[:40]
+        or connector
+    )
     return {"name": name, "connector": connector, "model": model, **fields}
 
 

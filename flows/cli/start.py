@@ -29,48 +29,78 @@ ConfigName = Annotated[
 
 
 def init(  # noqa: PLR0913 - the options of the command
-    name: Annotated[str | None, typer.Argument(help="Name of the dataset and of its files.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="Name of the dataset and of its files.")
+    ] = None,
     data: Annotated[
         str | None, typer.Option(help="CSV, JSON Lines or Parquet file, database URL, or env:NAME.")
     ] = None,
     text: Annotated[str | None, typer.Option(help="Text column. Default: by its name.")] = None,
     label: Annotated[
-        str | None, typer.Option(help="Label column; none: texts without classes. Default: by its name.")
+        str | None,
+        typer.Option(help="Label column; none: texts without classes. Default: by its name."),
     ] = None,
     person: Annotated[
-        str | None, typer.Option(help="Column that identifies the person: persons are protected. none: records are.")
+        str | None,
+        typer.Option(
+            help="Column that identifies the person: persons are protected. none: records are."
+        ),
     ] = None,
     test_share: Annotated[
         float | None,
-        typer.Option(min=0.01, max=0.5, help="Part of the rows or persons to hold out as test rows, such as 0.15."),
+        typer.Option(
+            min=0.01,
+            max=0.5,
+            help="Part of the rows or persons to hold out as test rows, such as 0.15.",
+        ),
     ] = None,
     query: Annotated[str | None, typer.Option(help="SQL query of a database: one SELECT.")] = None,
     class_: Annotated[
-        list[str] | None, typer.Option("--class", help="A class. Repeatable. Default: frequent labels.")
+        list[str] | None,
+        typer.Option("--class", help="A class. Repeatable. Default: frequent labels."),
     ] = None,
-    item: Annotated[str | None, typer.Option(help="What one text is, in a few words, for prompts.")] = None,
+    item: Annotated[
+        str | None, typer.Option(help="What one text is, in a few words, for prompts.")
+    ] = None,
     model: Annotated[
         list[str] | None,
-        typer.Option(help="CONNECTOR:MODEL, such as openai:gpt-4o-mini. Repeatable. Default: a local server or key."),
+        typer.Option(
+            help="CONNECTOR:MODEL, such as openai:gpt-4o-mini. Repeatable. Default: a local server or key."
+        ),
     ] = None,
     endpoint: Annotated[
-        str | None, typer.Option(help="Base URL of your own server for the models, such as http://HOST:8000/v1.")
+        str | None,
+        typer.Option(
+            help="Base URL of your own server for the models, such as http://HOST:8000/v1."
+        ),
     ] = None,
     declared_rows: Annotated[
-        int | None, typer.Option(min=1, help="Public number of rows, or of persons if protected. Default: rounded.")
+        int | None,
+        typer.Option(
+            min=1, help="Public number of rows, or of persons if protected. Default: rounded."
+        ),
     ] = None,
-    language: Annotated[str | None, typer.Option(help="Language of the texts (ISO 639-1). Default: proposed.")] = None,
+    language: Annotated[
+        str | None, typer.Option(help="Language of the texts (ISO 639-1). Default: proposed.")
+    ] = None,
     yes: Annotated[
-        bool, typer.Option("--yes", help="Declare the proposed classes, number and language: they become public.")
+        bool,
+        typer.Option(
+            "--yes", help="Declare the proposed classes, number and language: they become public."
+        ),
     ] = False,
     epsilon: Annotated[float, typer.Option(help="Epsilon of a run.")] = 4.0,
-    epsilon_cap: Annotated[float | None, typer.Option(help="Maximum total epsilon of all runs. Default: 8.")] = None,
+    epsilon_cap: Annotated[
+        float | None, typer.Option(help="Maximum total epsilon of all runs. Default: 8.")
+    ] = None,
 ) -> Output:
     """Register your own data and write a configuration and a task file; without NAME or --data, ask for all."""
     from flows.cli import init_command
 
     rows = (data, query, text, label, person, test_share, class_ or [], item)
-    options = init_command.Options(*rows, model or [], endpoint, declared_rows, language, yes, epsilon, epsilon_cap)
+    options = init_command.Options(
+        *rows, model or [], endpoint, declared_rows, language, yes, epsilon, epsilon_cap
+    )
     is_guided = name is None or data is None
     if name is None or data is None:
         name, options = init_command.prompt_for_options(name, options)
@@ -83,21 +113,32 @@ def _then_offered(output: Output, name: str) -> Output:
     print(output.to_text(output))
     if typer.confirm("\nShow the plan? It spends nothing", default=True):
         show(plan(name))
-    if typer.confirm("\nPreview two texts per model and class? No private record is used", default=True):
+    if typer.confirm(
+        "\nPreview two texts per model and class? No private record is used", default=True
+    ):
         show(preview(name, rows=2))
     return Output(output, lambda _: f"\nnext      wasp run {name}")
 
 
-def schema(kind: Annotated[str, typer.Argument(help=f"task, or a flow: {', '.join(flow_names())}.")] = "wasp") -> None:
+def schema(
+    kind: Annotated[
+        str, typer.Argument(help=f"task, or a flow: {', '.join(flow_names())}.")
+    ] = "wasp",
+) -> None:
     """Print the JSON schema of a configuration or task file, for editors."""
     from flows.cli.init_command import editor_schema
     from flows.config.task_files import TaskFile
 
-    print(json.dumps(editor_schema(TaskFile if kind == "task" else find_flow(kind).config), indent=1))
+    print(
+        json.dumps(editor_schema(TaskFile if kind == "task" else find_flow(kind).config), indent=1)
+    )
 
 
 def run(
-    name: ConfigName = None, config: ConfigFile = None, set_: Changes = None, local_parties: LocalParties = None
+    name: ConfigName = None,
+    config: ConfigFile = None,
+    set_: Changes = None,
+    local_parties: LocalParties = None,
 ) -> Output:
     """Run a flow; reuse finished steps of the same run."""
     flow, file = flow_and_file(name, config, flow_names())
@@ -120,12 +161,16 @@ def demo() -> Output:
 def compare(
     name: ConfigName = None,
     config: ConfigFile = None,
-    plan: Annotated[bool, typer.Option("--plan", help="Only show calls, dollars, epsilon and minutes.")] = False,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Only show calls, dollars, epsilon and minutes.")
+    ] = False,
     set_: Changes = None,
     local_parties: LocalParties = None,
 ) -> Output:
     """Run a matrix of methods, settings and seeds; compare with published figures."""
-    parties = [f"local_parties={local_parties}"] if local_parties else []  # it starts those of each of its cells
+    parties = (
+        [f"local_parties={local_parties}"] if local_parties else []
+    )  # it starts those of each of its cells
     _, file = flow_and_file(name, config, flow_names())
     loaded = _load("compare", file, [*(set_ or []), *parties])
     return _plan_flow("compare", loaded) if plan else _run_flow("compare", loaded)
@@ -136,21 +181,33 @@ def audit(
     config: ConfigFile = None,
     set_: Changes = None,
     trials: Annotated[
-        int | None, typer.Option(help="Draws of each release with and without the canary. Default: 1000.")
+        int | None,
+        typer.Option(help="Draws of each release with and without the canary. Default: 1000."),
     ] = None,
     whole_run: Annotated[
-        bool, typer.Option("--whole-run", help="Also attack one whole run of wasp with 600 canaries (minutes).")
+        bool,
+        typer.Option(
+            "--whole-run", help="Also attack one whole run of wasp with 600 canaries (minutes)."
+        ),
     ] = False,
-    plan: Annotated[bool, typer.Option("--plan", help="Only show what is attacked and what can be proven.")] = False,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Only show what is attacked and what can be proven.")
+    ] = False,
 ) -> Output:
     """Attack each noisy release of a run with made-up records; open no private row, spend no budget."""
     from flows.config.files import check_config
 
     state_folder()  # Prefect, which the flow imports, needs it
     flow, file = flow_and_file(name, config, flow_names())
-    values: dict[str, Any] = ({} if trials is None else {"trials": trials}) | ({"pipeline": {}} if whole_run else {})
+    values: dict[str, Any] = ({} if trials is None else {"trials": trials}) | (
+        {"pipeline": {}} if whole_run else {}
+    )
     if flow == "audit":  # a file of settings of the audit, not of a run
-        checked = _load("audit", file, [*(set_ or []), *(f"{name}={json.dumps(values[name])}" for name in values)])
+        checked = _load(
+            "audit",
+            file,
+            [*(set_ or []), *(f"{name}={json.dumps(values[name])}" for name in values)],
+        )
     else:
         values |= {"config": str(file), "changes": set_}
         checked = check_config(find_flow("audit").config, values, "wasp audit")
@@ -160,7 +217,10 @@ def audit(
 def resume(
     run_id: str,
     respend: Annotated[
-        bool, typer.Option("--respend", help="Regenerate lost texts. If they differ, vote and pay again.")
+        bool,
+        typer.Option(
+            "--respend", help="Regenerate lost texts. If they differ, vote and pay again."
+        ),
     ] = False,
 ) -> Output:
     """Resume a run after a crash or a failed step; nothing is paid or spent twice."""
@@ -188,7 +248,9 @@ def advise(  # noqa: PLR0913 - the options of the command
     classes: Annotated[int | None, typer.Option(help="Number of classes.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="Epsilon of one release.")] = None,
     delta: Annotated[float, typer.Option(help="Delta of the release.")] = 1e-5,
-    range_: Annotated[bool, typer.Option("--range", help="Compare epsilon 0.5 to 8 instead.")] = False,
+    range_: Annotated[
+        bool, typer.Option("--range", help="Compare epsilon 0.5 to 8 instead.")
+    ] = False,
 ) -> Output:
     """Estimate what private rows would add. Reads none, spends nothing."""
     file = flow_and_file(name, config, flow_names())[1] if name or config else None
@@ -202,7 +264,9 @@ def advise(  # noqa: PLR0913 - the options of the command
     if range_:
         changes = [[*(set_ or []), f"privacy.epsilon={level}"] for level in LEVELS]
         at = zip(changes, LEVELS, strict=True)
-        levels = [advise(name, config, changed, rows, classes, level, delta) for changed, level in at]
+        levels = [
+            advise(name, config, changed, rows, classes, level, delta) for changed, level in at
+        ]
         return Output({"range": levels}, lambda value: range_text(value["range"]))
     budget = None
     if file is not None:
@@ -217,11 +281,15 @@ def advise(  # noqa: PLR0913 - the options of the command
         rows, classes, epsilon = _positive(rows=rows, classes=classes, epsilon=epsilon)
         _positive(delta=delta)
         if classes < 2:
-            raise ConfigError(f"--classes: {classes:g} is too small. Write the number of classes, at least 2.")
+            raise ConfigError(
+                f"--classes: {classes:g} is too small. Write the number of classes, at least 2."
+            )
         noise = density_noise(Promise(epsilon, delta))
         protects = "record"
     opening = UseDecision(rows, classes, noise.sigma, protects=protects)
-    needed = None if opening.opens else opening.needed_epsilon(epsilon, noise.delta, noise.sensitivity)
+    needed = (
+        None if opening.opens else opening.needed_epsilon(epsilon, noise.delta, noise.sensitivity)
+    )
     value = opening.to_json() | {"epsilon": epsilon, "needed_epsilon": needed, "budget": budget}
     return Output(value, advice_text)
 
@@ -239,7 +307,9 @@ def preview(
     flow, file = flow_and_file(name, config, flow_names())
     loaded = _load(flow, file, set_)
     if not getattr(loaded, "models", ()):
-        raise ConfigError(f"{flow}: this flow calls no language model. There is nothing to preview.")
+        raise ConfigError(
+            f"{flow}: this flow calls no language model. There is nothing to preview."
+        )
     home = state_folder()
     with show_progress(), share_caches(home):
         return Output(preview_rows(loaded, home, rows), text.preview)
@@ -261,7 +331,9 @@ def doctor(
     if name or config:
         flow, file = flow_and_file(name, config, flow_names())
         if not find_flow(flow).resumable:
-            raise ConfigError(f"{flow}: this flow has no models or rows of its own. Check it with: wasp plan {flow}")
+            raise ConfigError(
+                f"{flow}: this flow has no models or rows of its own. Check it with: wasp plan {flow}"
+            )
         loaded = _load(flow, file, set_)
     checks = examine(loaded)
     code = 0 if checks["healthy"] else 1 if checks["ready"] else ConfigError.exit_code
@@ -300,7 +372,9 @@ def _require_fitting_records(flow: str, config: Any, home: Path) -> None:
         from flows.compare.cells import cells_of
 
         configs = [cell.config for cell in cells_of(config)]
-    by_records = {str((run.private, run.task)): run for run in configs if getattr(run, "private", None)}
+    by_records = {
+        str((run.private, run.task)): run for run in configs if getattr(run, "private", None)
+    }
     for config_of_records in by_records.values():
         require_fitting_records(config_of_records, home)
 
@@ -336,5 +410,7 @@ def _positive(**numbers: float | None) -> list[Any]:
     """Return the values of options; ConfigError for one that is missing, not positive or infinite."""
     for name, value in numbers.items():
         if not value or not 0 < value < math.inf:
-            raise ConfigError(f"--{name}: write a positive number, or name a configuration with --config.")
+            raise ConfigError(
+                f"--{name}: write a positive number, or name a configuration with --config."
+            )
     return list(numbers.values())

@@ -27,7 +27,9 @@ LATEST = "latest"
 def runs(
     flow: Annotated[str | None, typer.Option(help="Only runs of this flow.")] = None,
     dataset: Annotated[str | None, typer.Option(help="Only runs on this dataset.")] = None,
-    state: Annotated[str | None, typer.Option(help="Only runs in this state: done, failed, interrupted, ...")] = None,
+    state: Annotated[
+        str | None, typer.Option(help="Only runs in this state: done, failed, interrupted, ...")
+    ] = None,
 ) -> Output:
     """List the runs of this state folder, newest first."""
     from tasks.reporting import terminal as text
@@ -43,9 +45,15 @@ def runs(
         damaged = "damaged" in manifest
         summary = {} if damaged else read_summary(artifacts, manifest) or {}
         numbers = {key: summary.get(key) for key in LISTED}
-        numbers["warnings"] = RunSummary.from_json(summary).usefulness_warnings if "usefulness" in summary else []
+        numbers["warnings"] = (
+            RunSummary.from_json(summary).usefulness_warnings if "usefulness" in summary else []
+        )
         rows.append(row | {"state": "damaged" if damaged else _state(home, manifest)} | numbers)
-    filters = {name: value for name, value in {"flow": flow, "dataset": dataset, "state": state}.items() if value}
+    filters = {
+        name: value
+        for name, value in {"flow": flow, "dataset": dataset, "state": state}.items()
+        if value
+    }
     fitting = [row for row in rows if all(row[name] == value for name, value in filters.items())]
     newest = sorted(fitting, key=lambda row: str(row["started"]), reverse=True)
     return Output({"runs": newest}, text.runs)
@@ -66,8 +74,15 @@ def show(run_id: str) -> Output:
     stored = artifacts.finished(f"runs/{manifest['run_id']}/**/*")
     by_time = sorted(stored.items(), key=lambda entry: entry[1].get("created", ""))
     files = {path: entry.get("step", "damaged") for path, entry in by_time}
-    values = {"state": _state(home, manifest), "summary": summary, "removed": removed and str(removed), "files": files}
-    return Output(manifest | values, lambda value: text.shown(value, find_flow(value["flow"]).text().summary))
+    values = {
+        "state": _state(home, manifest),
+        "summary": summary,
+        "removed": removed and str(removed),
+        "files": files,
+    }
+    return Output(
+        manifest | values, lambda value: text.shown(value, find_flow(value["flow"]).text().summary)
+    )
 
 
 def report(run_id: str) -> Output:
@@ -81,10 +96,14 @@ def report(run_id: str) -> Output:
 
         manifest = resumable_manifest(run_id)
     page = write(artifacts, manifest["run_id"])
-    return Output({"run_id": manifest["run_id"], "report": str(page)}, lambda value: str(value["report"]))
+    return Output(
+        {"run_id": manifest["run_id"], "report": str(page)}, lambda value: str(value["report"])
+    )
 
 
-def predict(run_id: str, texts: Annotated[list[str], typer.Argument(help="One or more texts, in quotes.")]) -> Output:
+def predict(
+    run_id: str, texts: Annotated[list[str], typer.Argument(help="One or more texts, in quotes.")]
+) -> Output:
     """Label texts with the classifier of a run, and show the probability of each class."""
     from flows.config.files import read_stored
     from flows.engine.tools import RunTools
@@ -97,31 +116,47 @@ def predict(run_id: str, texts: Annotated[list[str], typer.Argument(help="One or
     artifacts = open_artifacts(home)
     run_id = manifest["run_id"]
     if (report := artifacts.read_text(f"runs/{run_id}/report.json")) is None:
-        raise ConfigError(f"Run {run_id} has no classifier yet. Finish it with: wasp resume {run_id}")
+        raise ConfigError(
+            f"Run {run_id} has no classifier yet. Finish it with: wasp resume {run_id}"
+        )
     if manifest.get("not_private"):
         raise ConfigError(f"Run {run_id} is NOT PRIVATE: its classifier stays in the private zone.")
     places = json.loads(report)["places"]
     if "student" not in places:
         raise ConfigError(f"Run {run_id} has no classifier: its task has no labels.")
     parts = Path(places["student"]).parts  # runs/RUN/student, or models/HASH
-    classify = load_student(artifacts.fetch("/".join(parts[-3:] if parts[-1] == "student" else parts[-2:])))
+    classify = load_student(
+        artifacts.fetch("/".join(parts[-3:] if parts[-1] == "student" else parts[-2:]))
+    )
     config: Any = read_stored(find_flow(manifest["flow"]).config, manifest)
-    vectors = embed_texts(RunTools(config, home).embedder, texts)  # no cache: the texts may be private
+    vectors = embed_texts(
+        RunTools(config, home).embedder, texts
+    )  # no cache: the texts may be private
     guessed = classify(texts, vectors)
     rows = [dict(zip(guessed.classes, row, strict=True)) for row in guessed.probabilities.tolist()]
-    return Output({"run_id": run_id, "labels": guessed.labels, "probabilities": rows}, text.predictions)
+    return Output(
+        {"run_id": run_id, "labels": guessed.labels, "probabilities": rows}, text.predictions
+    )
 
 
 def export(
     run_id: str,
     folder: Path,
-    license_: Annotated[str, typer.Option("--license", help="Licence identifier for the dataset card.")] = "other",
+    license_: Annotated[
+        str, typer.Option("--license", help="Licence identifier for the dataset card.")
+    ] = "other",
     overlap_check: Annotated[
         bool,
-        typer.Option("--overlap-check/--no-overlap-check", help="Search for copied private passages (not private)."),
+        typer.Option(
+            "--overlap-check/--no-overlap-check",
+            help="Search for copied private passages (not private).",
+        ),
     ] = True,
     approval: Annotated[
-        bool, typer.Option("--approval", help="Wait until a second person approves the export in the Prefect UI.")
+        bool,
+        typer.Option(
+            "--approval", help="Wait until a second person approves the export in the Prefect UI."
+        ),
     ] = False,
 ) -> Output:
     """Write a signed bundle of a run that passes the release gate."""
@@ -136,7 +171,9 @@ def export(
         export_flow.require_server()
         with ended_in_order(), show_progress():
             require_server()
-            exported: Any = export_flow.export(manifest["run_id"], str(folder.resolve()), license_, overlap_check)
+            exported: Any = export_flow.export(
+                manifest["run_id"], str(folder.resolve()), license_, overlap_check
+            )
         return Output(exported, bundle.format_export)
     from flows.publish.export import export_run
 
@@ -145,7 +182,9 @@ def export(
 
 def verify_bundle(
     folder: Path,
-    key: Annotated[Path | None, typer.Option(help="The sender's public key, obtained through another channel.")] = None,
+    key: Annotated[
+        Path | None, typer.Option(help="The sender's public key, obtained through another channel.")
+    ] = None,
 ) -> Output:
     """Check signature and files of a bundle; exit with code 1 on a difference, 3 if its key is unknown."""
     from flows.publish import bundle
@@ -157,7 +196,9 @@ def verify_bundle(
 
 def push(
     run_id: Annotated[str | None, typer.Argument()] = None,
-    all_: Annotated[bool, typer.Option("--all", help="Send all runs that MLflow lacks something of.")] = False,
+    all_: Annotated[
+        bool, typer.Option("--all", help="Send all runs that MLflow lacks something of.")
+    ] = False,
 ) -> Output:
     """Send a run to MLflow, or what was not sent of all runs while its server was down."""
     from connectors.tracking.mlflow_run import DESCRIPTION
@@ -173,13 +214,19 @@ def push(
             continue
         uri = manifest["config"].get("tracking", {}).get("mlflow")
         tracked = open_tracked(home, name, uri)
-        if run_id is None and (tracked.is_sent or is_held_here(home, name)):  # a running run sends its own
+        if run_id is None and (
+            tracked.is_sent or is_held_here(home, name)
+        ):  # a running run sends its own
             continue
         with lock_run_files(home, name):
-            results.append({"run_id": name, "problem": tracked.push(), "mlflow_run_id": tracked.mlflow_run_id})
+            results.append(
+                {"run_id": name, "problem": tracked.push(), "mlflow_run_id": tracked.mlflow_run_id}
+            )
     lines = [f"{run['run_id']}: {run['problem'] or 'complete in MLflow'}" for run in results]
     failed = any(run["problem"] for run in results)
-    return Output({"runs": results}, lambda _: "\n".join(lines) or "MLflow has all runs", int(failed))
+    return Output(
+        {"runs": results}, lambda _: "\n".join(lines) or "MLflow has all runs", int(failed)
+    )
 
 
 def abandon(run_id: str) -> Output:
@@ -204,13 +251,21 @@ def find_manifest(run_id: str, flows: Container[str] = flow_names()) -> dict[str
     """Return the manifest of a run; ConfigError if there is none. `latest` is the last one of `flows`."""
     artifacts = open_artifacts(state_folder())
     if run_id == LATEST:
-        manifests = [run for run in artifacts.list_runs() if "started" in run and run.get("flow") in flows]
-        run_id = max(manifests, key=lambda manifest: str(manifest["started"]), default={"run_id": LATEST})["run_id"]
+        manifests = [
+            run for run in artifacts.list_runs() if "started" in run and run.get("flow") in flows
+        ]
+        run_id = max(
+            manifests, key=lambda manifest: str(manifest["started"]), default={"run_id": LATEST}
+        )["run_id"]
     manifest = read_manifest(artifacts, run_id) if Path(run_id).name == run_id else {}
     if not manifest:
         if run_id == LATEST:
-            raise ConfigError(f"{artifacts.where('runs')}: no run yet. Start one with: wasp run NAME")
-        raise ConfigError(f"{artifacts.where('runs')}: there is no run '{run_id}'. List runs with: wasp runs")
+            raise ConfigError(
+                f"{artifacts.where('runs')}: no run yet. Start one with: wasp run NAME"
+            )
+        raise ConfigError(
+            f"{artifacts.where('runs')}: there is no run '{run_id}'. List runs with: wasp runs"
+        )
     return manifest
 
 

@@ -58,11 +58,16 @@ def cells_of(config: CompareConfig) -> list[Cell]:
     """
     require_addresses(config)
     return [
-        _cell(config, row, column, seed) for row in config.rows for column in config.columns for seed in config.seeds
+        _cell(config, row, column, seed)
+        for row in config.rows
+        for column in config.columns
+        for seed in config.seeds
     ]
 
 
-def split_cells(artifacts: Artifacts, cells: Sequence[Cell]) -> tuple[dict[str, CellResult], list[Cell]]:
+def split_cells(
+    artifacts: Artifacts, cells: Sequence[Cell]
+) -> tuple[dict[str, CellResult], list[Cell]]:
     """Return stored answers by cell key, and the open cells without duplicates."""
     unique = {cell.key: cell for cell in cells}
     loaded = {key: load_answer(artifacts, cell) for key, cell in unique.items()}
@@ -94,7 +99,10 @@ def answer(cell: Cell, summary: RunSummary, reused: bool = False) -> CellResult:
     own: dict[str, Any] = {
         "state": "degraded" if summary.degraded else summary.state,
         "values": {metric: summary.metrics.get(metric) for metric in metrics},
-        "curve": [{metric: iteration.get(metric) for metric in metrics} for iteration in summary.iterations],
+        "curve": [
+            {metric: iteration.get(metric) for metric in metrics}
+            for iteration in summary.iterations
+        ],
         "epsilon": summary.epsilon_spent,
         "added": summary.epsilon_added,
         "reused": reused,
@@ -115,18 +123,24 @@ def _cell(config: CompareConfig, row: Row, column: Column, seed: int) -> Cell:
     changes |= {**row.set, "execution.seed": seed}
     changes = {field: _with_seed(value, seed) for field, value in changes.items()}
     try:
-        options = [f"{field}={json.dumps(value)}" for field, value in changes.items()]  # JSON values are valid YAML
+        options = [
+            f"{field}={json.dumps(value)}" for field, value in changes.items()
+        ]  # JSON values are valid YAML
         loaded = load_config(find_method(row.flow).config, _file(row.config), options)
         require_addresses(loaded)
     except ConfigError as error:
         raise ConfigError(f"rows '{row.name}', columns '{column.name}': {error}") from None
-    tracking = config.tracking.model_copy(update={"experiment": config.tracking.experiment or config.title})
+    tracking = config.tracking.model_copy(
+        update={"experiment": config.tracking.experiment or config.title}
+    )
     tracked: RunConfig = loaded.model_copy(update={"tracking": tracking})  # type: ignore[assignment]
     return Cell(row.name, column.name, seed, row.flow, tracked, _key(row.flow, tracked))
 
 
 def _key(flow: str, config: RunConfig) -> str:
-    settings = config.model_dump(mode="json", exclude={"tracking": True, "limits": True, "execution": PACE})
+    settings = config.model_dump(
+        mode="json", exclude={"tracking": True, "limits": True, "execution": PACE}
+    )
     return digest([flow, settings, _stamps(config), all_versions() | added_versions()])
 
 
@@ -137,7 +151,9 @@ def _with_seed(value: Any, seed: int) -> Any:
 def _file(name: str) -> Path:
     if is_config(file := find_permitted_config("config", name)):
         return file
-    raise ConfigError(f"config: there is no file {name}, neither here nor in deployments/configs. Correct the path.")
+    raise ConfigError(
+        f"config: there is no file {name}, neither here nor in deployments/configs. Correct the path."
+    )
 
 
 def _stamps(config: RunConfig) -> list[list[Any]]:
@@ -147,7 +163,11 @@ def _stamps(config: RunConfig) -> list[list[Any]]:
         paths.append(view_of(open_ledger(state_folder()), config.private.dataset).path)
     names = [*paths, config.task, *(plm.model or "" for plm in config.models)]
     files = [Path(resolve_path(name, config.data_root)).expanduser() for name in names if name]
-    return [[file.name, file.stat().st_size, file.stat().st_mtime_ns] for file in files if file.is_file()]
+    return [
+        [file.name, file.stat().st_size, file.stat().st_mtime_ns]
+        for file in files
+        if file.is_file()
+    ]
 
 
 def _pointer(cell: Cell) -> str:

@@ -12,7 +12,9 @@ from tasks.metrics.registry import compared_names
 
 def _is_compared(name: str) -> str:
     if name not in compared_names():
-        raise ValueError(f"there is no metric '{name}' to compare; choose one of: {', '.join(compared_names())}")
+        raise ValueError(
+            f"there is no metric '{name}' to compare; choose one of: {', '.join(compared_names())}"
+        )
     return name
 
 
@@ -36,11 +38,13 @@ class Row(Strict):
     )
     set: Changes = Field({}, description="Changed fields of the configuration: method.votes: 4.")
     ignores: list[str] = Field(
-        [], description="Fields of columns and of the global `set` that do not apply to this flow: privacy.epsilon."
+        [],
+        description="Fields of columns and of the global `set` that do not apply to this flow: privacy.epsilon.",
     )
     differs: str = Field("", description="Description of differences from the published setting.")
     published: dict[MetricName, dict[str, float]] = Field(
-        {}, description="Published figures to compare with: metric, column, figure as a fraction (0.895, not 89.5)."
+        {},
+        description="Published figures to compare with: metric, column, figure as a fraction (0.895, not 89.5).",
     )
 
 
@@ -48,8 +52,12 @@ class Column(Strict):
     """A setting for every method, such as a dataset, an epsilon or a number of votes."""
 
     name: str = Field(min_length=1, description="Label of the column.")
-    set: Changes = Field({}, description="Changed fields of every configuration: privacy.epsilon: 1.")
-    place: float | None = Field(None, description="Position on the axis of a curve; empty: bar chart.")
+    set: Changes = Field(
+        {}, description="Changed fields of every configuration: privacy.epsilon: 1."
+    )
+    place: float | None = Field(
+        None, description="Position on the axis of a curve; empty: bar chart."
+    )
 
 
 class CompareConfig(Strict):
@@ -58,8 +66,12 @@ class CompareConfig(Strict):
     is_whole = True
     flow_name: ClassVar[str] = "compare"
 
-    title: str = Field(min_length=1, description="Title of the table, and of the experiment in MLflow.")
-    rows: list[Row] = Field(min_length=1, description="The methods; the first is the reference of paired comparisons.")
+    title: str = Field(
+        min_length=1, description="Title of the table, and of the experiment in MLflow."
+    )
+    rows: list[Row] = Field(
+        min_length=1, description="The methods; the first is the reference of paired comparisons."
+    )
     columns: list[Column] = Field(
         [Column(name="all")], min_length=1, description="The settings applied to all methods."
     )
@@ -69,7 +81,9 @@ class CompareConfig(Strict):
         description="Changed fields of every configuration; a row's own changes take precedence. {seed} stands for the "
         "seed: private.seed: '{seed}' takes other private rows with each seed.",
     )
-    metrics: list[MetricName] = Field(["accuracy", "fid", "mmd"], min_length=1, description="Metrics of the table.")
+    metrics: list[MetricName] = Field(
+        ["accuracy", "fid", "mmd"], min_length=1, description="Metrics of the table."
+    )
     workers: int = Field(2, ge=1, le=64, description="Number of concurrent cells.")
     local_parties: int | None = Field(
         None,
@@ -85,13 +99,19 @@ class CompareConfig(Strict):
         for what, names in (("rows", rows), ("columns", columns)):
             duplicates = sorted({name for name in names if names.count(name) > 1})
             if duplicates:
-                raise ValueError(f"{what}: the name '{duplicates[0]}' occurs twice; names must be unique")
+                raise ValueError(
+                    f"{what}: the name '{duplicates[0]}' occurs twice; names must be unique"
+                )
         if len(set(self.seeds)) < len(self.seeds):
             raise ValueError("seeds: a seed occurs twice; seeds must be unique")
         for row in self.rows:
-            unknown = sorted({name for figures in row.published.values() for name in figures} - set(columns))
+            unknown = sorted(
+                {name for figures in row.published.values() for name in figures} - set(columns)
+            )
             if unknown:
-                raise ValueError(f"rows '{row.name}': published names an unknown column '{unknown[0]}'")
+                raise ValueError(
+                    f"rows '{row.name}': published names an unknown column '{unknown[0]}'"
+                )
         return self
 
     @property

@@ -14,7 +14,12 @@ from flows.compare.run import compare_name, comparing, run_cell
 from flows.runtime.task_runners import ConfiguredTaskRunner
 
 
-@flow(name="compare", flow_run_name=compare_name, validate_parameters=True, task_runner=ConfiguredTaskRunner())
+@flow(
+    name="compare",
+    flow_run_name=compare_name,
+    validate_parameters=True,
+    task_runner=ConfiguredTaskRunner(),
+)
 def compare(config: CompareConfig) -> dict[str, Any]:
     """Run every cell of a matrix and compare the results with published figures.
 

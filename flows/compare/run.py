@@ -70,7 +70,9 @@ class CompareRun:
         config = self.config
         seeds = ",".join(map(str, self.config.seeds))
         size = {"rows": len(config.rows), "columns": len(config.columns), "seeds": seeds}
-        self.tracker.start(config.tracking.experiment or config.title, self.run_id, self._tags(), size)
+        self.tracker.start(
+            config.tracking.experiment or config.title, self.run_id, self._tags(), size
+        )
         self.manifest.update(mlflow_run_id=self.tracker.mlflow_run_id)
         display().say(f"{len(self.cells)} cells: {len(self.open)} to run, the others are reused")
 
@@ -97,7 +99,11 @@ class CompareRun:
     def _parties(self, cell: Cell) -> AbstractContextManager[None]:
         """Return a context in which the parties of a federated cell run."""
         number = self.config.local_parties
-        return nullcontext() if number is None or cell.config.parties is None else local_parties(cell.config, number)
+        return (
+            nullcontext()
+            if number is None or cell.config.parties is None
+            else local_parties(cell.config, number)
+        )
 
     def finish(self, completed: Sequence[CellResult]) -> dict[str, Any]:
         """Write and track tables and plots.
@@ -122,7 +128,9 @@ class CompareRun:
             "seconds": round(time.monotonic() - self.started, 1),
             "prefect_run_id": self.manifest.values["prefect_run_id"],
         }
-        self.artifacts.write_text(f"{folder}/summary.json", json.dumps(summary, indent=2, allow_nan=False))
+        self.artifacts.write_text(
+            f"{folder}/summary.json", json.dumps(summary, indent=2, allow_nan=False)
+        )
         self.tracker.metrics(_means(comparison), files=files, note=self.tables, status="FINISHED")
         self.manifest.update(state=summary["state"], ended=now(), error=None)
         return summary
@@ -156,9 +164,13 @@ class CompareRun:
         }
         tags["prefect.flow_run_url"] = page_url()
         unnoised = {
-            cell.row for cell in self.cells if cell.config.uses_private_rows and math.isinf(cell.config.epsilon)
+            cell.row
+            for cell in self.cells
+            if cell.config.uses_private_rows and math.isinf(cell.config.epsilon)
         }
-        return tags | ({"wasp.privacy": f"{NOT_PRIVATE}: {', '.join(sorted(unnoised))}"} if unnoised else {})
+        return tags | (
+            {"wasp.privacy": f"{NOT_PRIVATE}: {', '.join(sorted(unnoised))}"} if unnoised else {}
+        )
 
 
 @contextmanager
@@ -195,7 +207,12 @@ def _return_memory() -> None:
 
 def _means(comparison: Comparison) -> dict[str, float | None]:
     """Return the means over seeds by "metric/row: column"; figures without noise are in the table only."""
-    keys = [(m, row, column) for m in comparison.metrics for row in comparison.rows for column in comparison.columns]
+    keys = [
+        (m, row, column)
+        for m in comparison.metrics
+        for row in comparison.rows
+        for column in comparison.columns
+    ]
     noised = [key for key in keys if not is_unnoised(comparison.answers, key[1])]
     means = {key: mean_of(comparison.answers, *key[1:], key[0]) for key in noised}
     return {f"{m}/{row}: {column}": mean.mean for (m, row, column), mean in means.items() if mean}
@@ -203,8 +220,12 @@ def _means(comparison: Comparison) -> dict[str, float | None]:
 
 def shown_metrics(metrics: Sequence[str], answers: Sequence[CellResult]) -> tuple[str, ...]:
     """Return the metrics of the tables: with `accuracy` also the other accuracies that a cell has."""
-    others = [name for name in BESIDE if any(answer.values.get(name) is not None for answer in answers)]
-    names = [name for metric in metrics for name in (metric, *(others if metric == "accuracy" else ()))]
+    others = [
+        name for name in BESIDE if any(answer.values.get(name) is not None for answer in answers)
+    ]
+    names = [
+        name for metric in metrics for name in (metric, *(others if metric == "accuracy" else ()))
+    ]
     return tuple(dict.fromkeys(names))
 
 

@@ -43,7 +43,10 @@ def planned(config: CompareConfig) -> dict[str, Any]:
         **{name: sum(plan[name] for _, plan in plans) for name in ADDED},
         "minutes_of_writing": None if None in minutes else sum(minutes),
         "datasets": _datasets(plans),
-        "matrix": [cell.labels | {"flow": cell.flow} | {name: plan[name] for name in SHOWN} for cell, plan in plans],
+        "matrix": [
+            cell.labels | {"flow": cell.flow} | {name: plan[name] for name in SHOWN}
+            for cell, plan in plans
+        ],
         "problems": _problems(open_),
     }
 
@@ -62,7 +65,9 @@ def summary_of(comparison: Comparison, run_id: str, folder: str) -> dict[str, An
         "reused": sum(answer.reused for answer in comparison.answers),
         "claims": [asdict(claim) for claim in claims(comparison)],
         "dollars": sum(answer.dollars for answer in comparison.answers if not answer.reused),
-        "dollars_estimated": sum(answer.dollars_estimated for answer in comparison.answers if not answer.reused),
+        "dollars_estimated": sum(
+            answer.dollars_estimated for answer in comparison.answers if not answer.reused
+        ),
         "folder": folder,
         "table": f"{folder}/table.html",
     }
@@ -75,7 +80,9 @@ def _problems(cells: Sequence[Cell]) -> list[str]:
     problems = dict[str, str]()
     for cell in cells:
         for problem in problems_of(cell.config, home, memo):
-            problems.setdefault(str(problem), f"rows '{cell.row}', columns '{cell.column}': {problem}")
+            problems.setdefault(
+                str(problem), f"rows '{cell.row}', columns '{cell.column}': {problem}"
+            )
     return list(problems.values())
 
 

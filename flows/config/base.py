@@ -34,9 +34,12 @@ class AnyConfig(Strict):
     """Name of the flow in the catalogue that this configures."""
 
     task: TaskName = Field(
-        json_schema_extra=tasks, description="Name of a shipped task, or path of your own task file."
+        json_schema_extra=tasks,
+        description="Name of a shipped task, or path of your own task file.",
     )
-    data_root: BaseFolder | None = Field(None, description="Base folder for relative paths of data and models.")
+    data_root: BaseFolder | None = Field(
+        None, description="Base folder for relative paths of data and models."
+    )
     private: PrivateRows | None = Field(
         None,
         json_schema_extra=without_null,
@@ -45,9 +48,13 @@ class AnyConfig(Strict):
     parties: PartiesChoice | None = Field(
         None, description="Several parties hold private data of their own; replaces `private`."
     )
-    test: Rows | None = Field(None, description="Real test data for accuracy and FID; never used in training.")
+    test: Rows | None = Field(
+        None, description="Real test data for accuracy and FID; never used in training."
+    )
     public: Rows | None = Field(None, description="Public data for metrics that may be published.")
-    plms: list[Plm] = Field(min_length=1, description="Language models that generate texts (K in the paper).")
+    plms: list[Plm] = Field(
+        min_length=1, description="Language models that generate texts (K in the paper)."
+    )
     plms_used: list[str] | None = Field(
         None, min_length=1, description="Names of the models to use, for comparisons. Empty: all."
     )
@@ -139,25 +146,41 @@ class AnyConfig(Strict):
     @model_validator(mode="before")
     @classmethod
     def _select_plms(cls, values: Any) -> Any:
-        used, plms = (values.get("plms_used"), values.get("plms")) if isinstance(values, dict) else (None, None)
+        used, plms = (
+            (values.get("plms_used"), values.get("plms"))
+            if isinstance(values, dict)
+            else (None, None)
+        )
         if not isinstance(used, list) or not isinstance(plms, list):
             return values
-        names = [plm.get("name") if isinstance(plm, dict) else getattr(plm, "name", None) for plm in plms]
+        names = [
+            plm.get("name") if isinstance(plm, dict) else getattr(plm, "name", None) for plm in plms
+        ]
         unknown = [name for name in used if name not in names]
         if unknown:
-            raise ValueError(f"plms_used: there is no PLM {unknown[0]!r}. Choose from {', '.join(map(str, names))}")
-        return values | {"plms": [plm for plm, name in zip(plms, names, strict=True) if name in used]}
+            raise ValueError(
+                f"plms_used: there is no PLM {unknown[0]!r}. Choose from {', '.join(map(str, names))}"
+            )
+        return values | {
+            "plms": [plm for plm, name in zip(plms, names, strict=True) if name in used]
+        }
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         names: dict[str, str] = {}
         for name in (plm.name for plm in self.models):
-            earlier = names.get(name.casefold())  # each name is a folder, and some file systems ignore case
+            earlier = names.get(
+                name.casefold()
+            )  # each name is a folder, and some file systems ignore case
             if earlier is not None:
-                problem = "is used twice" if earlier == name else f"differs from {earlier!r} in case only"
+                problem = (
+                    "is used twice" if earlier == name else f"differs from {earlier!r} in case only"
+                )
                 raise ValueError(f"plms: the name {name!r} {problem}. Give each PLM a unique name")
             names[name.casefold()] = name
-        unpriced = [plm.name for plm in self.models if plm.connector in PAID and plm.stated_price is None]
+        unpriced = [
+            plm.name for plm in self.models if plm.connector in PAID and plm.stated_price is None
+        ]
         if self.limits.max_dollars is not None and unpriced:  # their calls would count as free
             raise ValueError(
                 f"limits.max_dollars: a limit of {format_dollars(self.limits.max_dollars)} dollars needs the price of "
@@ -218,7 +241,9 @@ class RunConfig(AnyConfig):
     @model_validator(mode="after")
     def _calibration_fits(self) -> Self:
         if self.privacy.calibration not in self.calibrations:
-            raise ValueError("privacy.calibration: no paper has a formula for the noise of this run. Set tight")
+            raise ValueError(
+                "privacy.calibration: no paper has a formula for the noise of this run. Set tight"
+            )
         return self
 
     @model_validator(mode="after")
@@ -226,7 +251,9 @@ class RunConfig(AnyConfig):
         if self.privacy.protects != "person" or self.private is None:
             return self
         if self.private.person is None and self.private.dataset is None:
-            raise ValueError("privacy.protects is 'person': set private.person to the column that identifies a person")
+            raise ValueError(
+                "privacy.protects is 'person': set private.person to the column that identifies a person"
+            )
         if self.private.takes_exactly:
             raise ValueError(
                 "privacy.protects is 'person': private.rows takes a fixed number of rows, so removing one person adds "
@@ -240,7 +267,9 @@ class OwnRowsConfig(RunConfig):
 
     private: PrivateRows
 
-    hidden: ClassVar[dict[str, str]] = {"parties": "this method does not support several parties. Remove it"}
+    hidden: ClassVar[dict[str, str]] = {
+        "parties": "this method does not support several parties. Remove it"
+    }
 
 
 NO_TEXTS = "this flow writes no texts and calls no language model. Remove the field"

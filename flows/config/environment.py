@@ -24,20 +24,28 @@ REMOVED = {
 class Environment(BaseSettings):
     """Variables of a machine; empty ones count as not set."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_ignore_empty=True, extra="ignore", frozen=True
+    )
 
-    home: Path | None = Field(None, description="State folder. Default: `.wasp` in the working folder.")
+    home: Path | None = Field(
+        None, description="State folder. Default: `.wasp` in the working folder."
+    )
     data: Path | None = Field(
-        None, description="Base folder of relative paths in configurations; replaces `data_root`. Set on every worker."
+        None,
+        description="Base folder of relative paths in configurations; replaces `data_root`. Set on every worker.",
     )
     artifacts: str | None = Field(
-        None, description="Artifacts that machines share: a folder, s3://, gs:// or abfs://. Default: the state folder."
+        None,
+        description="Artifacts that machines share: a folder, s3://, gs:// or abfs://. Default: the state folder.",
     )
     ledger_url: str | None = Field(
         None, description="Database of the privacy ledger. Default: a file in the state folder."
     )
     quiet: bool = Field(False, description="Show warnings and results only, as `wasp -q`.")
-    bind: str | None = Field(None, description="Containers: address to listen on. Default: this machine only.")
+    bind: str | None = Field(
+        None, description="Containers: address to listen on. Default: this machine only."
+    )
     auth: str | None = Field(None, description="`make up`: USER:PASSWORD of the pages.")
 
 
@@ -51,12 +59,16 @@ def environment() -> Environment:
     except ValidationError as error:
         problem = error.errors()[0]
         name = f"{PREFIX}{str(problem['loc'][0]).upper()}"
-        raise ConfigError(f"{name}: {problem['msg']} (value: {problem['input']!r}). Correct or unset it") from None
+        raise ConfigError(
+            f"{name}: {problem['msg']} (value: {problem['input']!r}). Correct or unset it"
+        ) from None
 
 
 def unknown_variables() -> list[str]:
     """Return the names of variables WASP_* that have no effect, such as misspelt ones."""
     known = {f"{PREFIX}{name.upper()}" for name in Environment.model_fields}
     return sorted(
-        name for name in os.environ if name.startswith(PREFIX) and name not in known and not name.startswith(OTHERS)
+        name
+        for name in os.environ
+        if name.startswith(PREFIX) and name not in known and not name.startswith(OTHERS)
     )

@@ -14,7 +14,10 @@ NETWORKS = ("finetune", "mlp")
 
 
 Transformer = Annotated[
-    ModelName, Field(description="Hub id or folder of the transformer, for kind finetune; 'embedded': the demo model.")
+    ModelName,
+    Field(
+        description="Hub id or folder of the transformer, for kind finetune; 'embedded': the demo model."
+    ),
 ]
 
 
@@ -44,8 +47,14 @@ class Recipe(Strict):
     )
 
     rules: ClassVar[Rules] = {
-        Rule(field, SET, "kind", kinds): f"{field} has no effect on a student of kind {{0.kind}}. Remove it"
-        for field, kinds in (("learning_rate", NETWORKS), ("batch", NETWORKS), ("max_length", ("finetune",)))
+        Rule(
+            field, SET, "kind", kinds
+        ): f"{field} has no effect on a student of kind {{0.kind}}. Remove it"
+        for field, kinds in (
+            ("learning_rate", NETWORKS),
+            ("batch", NETWORKS),
+            ("max_length", ("finetune",)),
+        )
     }
 
     @property
@@ -59,11 +68,15 @@ class StudentChoice(Recipe):
     """The downstream classifier (student, STM) trained on the synthetic texts."""
 
     kind: Literal["finetune", "linear", "mlp"] = Field(
-        "finetune", description="Fine-tuned transformer, or a linear / 3-layer head on frozen embeddings."
+        "finetune",
+        description="Fine-tuned transformer, or a linear / 3-layer head on frozen embeddings.",
     )
     model: Transformer = "embedded"
     epochs: int = Field(
-        5, ge=1, le=1000, description="Maximum epochs, with early stopping on a synthetic validation split."
+        5,
+        ge=1,
+        le=1000,
+        description="Maximum epochs, with early stopping on a synthetic validation split.",
     )
     adaptation: Literal["none", "coral"] = Field(
         "none",
@@ -79,20 +92,27 @@ class StudentChoice(Recipe):
     @property
     def settings(self) -> dict[str, Any]:
         """All settings of the student, for a StudentSpec."""
-        return self.model_dump(include={"kind", "model", "epochs"}) | {"adaptation": self.adaptation} | self.recipe
+        return (
+            self.model_dump(include={"kind", "model", "epochs"})
+            | {"adaptation": self.adaptation}
+            | self.recipe
+        )
 
 
 class Evaluation(Strict):
     """Evaluation settings."""
 
-    fid_reference: Literal["test", "public", "none"] = Field("test", description="Reference data of the FID.")
+    fid_reference: Literal["test", "public", "none"] = Field(
+        "test", description="Reference data of the FID."
+    )
 
 
 class Tracking(Strict):
     """Experiment tracking in MLflow."""
 
     mlflow: TrackingHost | None = Field(
-        None, description="MLflow tracking URI. Empty: MLFLOW_TRACKING_URI, else a database in the state folder."
+        None,
+        description="MLflow tracking URI. Empty: MLFLOW_TRACKING_URI, else a database in the state folder.",
     )
     experiment: str | None = Field(None, description="MLflow experiment. Empty: the task name.")
 

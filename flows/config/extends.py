@@ -58,7 +58,11 @@ def find_config(path: Path) -> Path:
     A setting after `#` is kept.
     """
     file, setting = split_setting(path)
-    candidates = [file] if file.suffix else [file, file.with_name(f"{file.name}.yaml"), SHIPPED / f"{file}.yaml"]
+    candidates = (
+        [file]
+        if file.suffix
+        else [file, file.with_name(f"{file.name}.yaml"), SHIPPED / f"{file}.yaml"]
+    )
     present = next((candidate for candidate in candidates if candidate.is_file()), None)
     if present is None:
         return path
@@ -89,12 +93,16 @@ def read_layers(path: Path, permit: Callable[[Path], None] | None = None) -> lis
         if name is None:
             return layers
         if not isinstance(name, str):
-            raise ConfigError(f"{current}: extends: must be the name of a configuration, not {name!r}")
+            raise ConfigError(
+                f"{current}: extends: must be the name of a configuration, not {name!r}"
+            )
         base = _base(current, name)
         passed = [layer.path for layer in layers]
         if base in passed:
             circle = " extends ".join(str(layer) for layer in [*passed[passed.index(base) :], base])
-            raise ConfigError(f"{current}: extends: the bases form a circle ({circle}). Remove one of them")
+            raise ConfigError(
+                f"{current}: extends: the bases form a circle ({circle}). Remove one of them"
+            )
         current = base
 
 
@@ -132,7 +140,9 @@ def _base(path: Path, name: str) -> Path:
     beside = find_config(file.parent / name)
     base = beside if is_config(beside) else find_config(Path(name))
     if not is_config(base):
-        raise ConfigError(f"{path}: extends: there is no configuration '{name}', neither beside it nor a shipped one")
+        raise ConfigError(
+            f"{path}: extends: there is no configuration '{name}', neither beside it nor a shipped one"
+        )
     return base
 
 
@@ -152,14 +162,20 @@ def _values(path: Path) -> dict[str, Any]:
     entries = _entries(values)
     if setting not in entries:
         problem = f"there is no setting '{setting}'" if setting else "contains several settings"
-        raise ConfigError(f"{file}: {problem}. Write {file}#NAME with one of: {', '.join(values[SETTINGS])}")
+        raise ConfigError(
+            f"{file}: {problem}. Write {file}#NAME with one of: {', '.join(values[SETTINGS])}"
+        )
     if not isinstance(entries[setting], dict):
         raise ConfigError(f"{path}: a setting is a mapping of names to values. Write at least one")
     return deepcopy(entries[setting])
 
 
 def _has_settings(values: Any) -> bool:
-    return isinstance(values, dict) and isinstance(values.get(SETTINGS), dict) and set(values) <= {SETTINGS, SHARED}
+    return (
+        isinstance(values, dict)
+        and isinstance(values.get(SETTINGS), dict)
+        and set(values) <= {SETTINGS, SHARED}
+    )
 
 
 def _entries(values: dict[str, Any]) -> dict[str, Any]:
@@ -174,22 +190,30 @@ def flow_and_file(name: str | None, config: Path | None, flows: Sequence[str]) -
         ConfigError: `name` is no configuration, nor the flow of --config; or both are missing.
     """
     if config is None and name is None:
-        raise ConfigError("NAME: is missing. Write the name of a configuration, such as demo, or --config FILE")
+        raise ConfigError(
+            "NAME: is missing. Write the name of a configuration, such as demo, or --config FILE"
+        )
     if config is not None:
         file = find_config(config)
         if name is None:
             return flow_of(file, flows), file
         if name not in flows:
-            raise ConfigError(f"{name}: there is no such flow.{nearest(name, flows)} Flows: {', '.join(flows)}")
+            raise ConfigError(
+                f"{name}: there is no such flow.{nearest(name, flows)} Flows: {', '.join(flows)}"
+            )
         if is_config(file) and flow_of(file, flows, name) != name:
             run = config if "#" in file.name else file.stem
-            raise ConfigError(f"{file}: this is a configuration of another flow. Run it with: wasp run {run}")
+            raise ConfigError(
+                f"{file}: this is a configuration of another flow. Run it with: wasp run {run}"
+            )
         return name, file
     file = find_config(Path(str(name)))
     if is_config(file):
         return flow_of(file, flows), file
     if name in flows:
-        raise ConfigError(f"--config: is missing. Write: wasp run {name} --config FILE, or the name of a configuration")
+        raise ConfigError(
+            f"--config: is missing. Write: wasp run {name} --config FILE, or the name of a configuration"
+        )
     raise ConfigError(
         f"{name}: there is no flow, no {name}.yaml in this folder and no shipped configuration of this name. Flows: "
         f"{', '.join(flows)}. Write one with: wasp init {name} --data FILE"

@@ -42,16 +42,26 @@ def load_config(model: type[Config], path: Path, changes: Sequence[str] = ()) ->
     layers = read_layers(path)
     values = merge(layers)
     values.pop(FLOW_KEY, None)  # read by `flow_and_file`
-    apply_changes(values, changes, str(path))  # before paths are resolved, which would hide addresses
+    apply_changes(
+        values, changes, str(path)
+    )  # before paths are resolved, which would hide addresses
     root = values.get("data_root")
     if isinstance(root, str):
-        values["data_root"] = str(environment().data or (_folder(layers, "data_root") / root).resolve())
+        values["data_root"] = str(
+            environment().data or (_folder(layers, "data_root") / root).resolve()
+        )
     for field in BESIDE:
         file = values.get(field)
-        if isinstance(file, str) and not Path(file).exists() and (_folder(layers, field) / file).is_file():
+        if (
+            isinstance(file, str)
+            and not Path(file).exists()
+            and (_folder(layers, field) / file).is_file()
+        ):
             values[field] = str(_folder(layers, field) / file)
     changed = {change.partition("=")[0] for change in changes}
-    return check_config(model, values, str(path), lambda field: None if field in changed else line_in(layers, field))
+    return check_config(
+        model, values, str(path), lambda field: None if field in changed else line_in(layers, field)
+    )
 
 
 def with_changes(config: Config, changes: Sequence[str] | None) -> Config:
@@ -92,7 +102,9 @@ def read_stored(model: type[Config], manifest: Mapping[str, Any]) -> Config:
 
 def _folder(layers: Sequence[Layer], field: str) -> Path:
     """Return the folder of the file that writes a field."""
-    return next((layer for layer in layers if field in layer.values), layers[0]).file.resolve().parent
+    return (
+        next((layer for layer in layers if field in layer.values), layers[0]).file.resolve().parent
+    )
 
 
 def apply_changes(values: dict[str, Any], changes: Sequence[str], source: str) -> None:
@@ -106,7 +118,9 @@ def apply_changes(values: dict[str, Any], changes: Sequence[str], source: str) -
 def _set(values: dict[str, Any], change: str) -> None:
     name, equals, text = change.partition("=")
     if not equals or not name:
-        raise ConfigError(f"--set {hide_secrets(change)}: write it as name=value, for example privacy.epsilon=2")
+        raise ConfigError(
+            f"--set {hide_secrets(change)}: write it as name=value, for example privacy.epsilon=2"
+        )
     *parents, last = name.split(".")
     node: Any = values
     for parent in parents:
@@ -155,7 +169,11 @@ def _explain(model: type[BaseModel], problem: dict[str, Any]) -> str:
         return f"{field}: must be a group of names and values, not {value}. Remove it to use its defaults"
     message = _plain(problem)
     is_group = isinstance(problem["input"], dict | list)  # the message names the value in it
-    return message if not problem["loc"] else f"{field}: {message}" + ("" if is_group else f" (value: {value})")
+    return (
+        message
+        if not problem["loc"]
+        else f"{field}: {message}" + ("" if is_group else f" (value: {value})")
+    )
 
 
 def _hint(model: type[BaseModel], location: Sequence[str | int]) -> str:
@@ -171,7 +189,11 @@ def _hint(model: type[BaseModel], location: Sequence[str | int]) -> str:
         or elsewhere[:MAX_SUGGESTIONS]
         or difflib.get_close_matches(key, names, n=1, cutoff=0.5)
     )
-    return f"did you mean {' or '.join(map(repr, meant))}?" if meant else f"valid keys: {', '.join(names)}"
+    return (
+        f"did you mean {' or '.join(map(repr, meant))}?"
+        if meant
+        else f"valid keys: {', '.join(names)}"
+    )
 
 
 def _paths(model: type[BaseModel], group: str = "") -> Iterator[str]:
@@ -190,7 +212,9 @@ def _plain(problem: dict[str, Any]) -> str:
     if problem["type"] in ("too_short", "string_too_short") and isinstance(problem["input"], str):
         return "is empty. Write a text"
     if problem["type"] in ("too_long", "string_too_long") and isinstance(problem["input"], str):
-        return f"has {len(problem['input'])} characters, more than {limits['max_length']}. Shorten it"
+        return (
+            f"has {len(problem['input'])} characters, more than {limits['max_length']}. Shorten it"
+        )
     if problem["type"] == "too_short":
         return f"needs at least {limits['min_length']} entries, has {limits['actual_length']}. Add entries"
     if problem["type"] == "string_pattern_mismatch" and limits["pattern"] == NAME:

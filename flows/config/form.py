@@ -36,7 +36,13 @@ from connectors.security.secret_patterns import (
 )
 
 Schema = Mapping[str, Any]
-WORDS = {"fid": "FID", "api": "API", "plms": "Language models (PLMs)", "mlflow": "MLflow", "sql": "SQL"}
+WORDS = {
+    "fid": "FID",
+    "api": "API",
+    "plms": "Language models (PLMs)",
+    "mlflow": "MLflow",
+    "sql": "SQL",
+}
 MIN_DELTA, MAX_DELTA = 1e-12, 0.01
 """See `flows.config.privacy.Delta`."""
 SERVER_CHECKS = (PUBLIC, REFERENCE, SECRET_NAME, READING, MIN_DELTA, MAX_DELTA)
@@ -46,7 +52,8 @@ KEY_INSTEAD = (
     "the key: env:NAME (environment variable), prefect:BLOCK (Secret block), or none"
 )
 ADDRESS_INSTEAD = (
-    "the address contains a password (not shown), but Prefect, manifests and reports store the configuration. "
+    "the address contains a password (not shown), but Prefect, manifests and reports store the "
+    "configuration. "
 )
 INSTEAD = {
     "path": "Put the whole address into an environment variable and write env:NAME",
@@ -72,15 +79,23 @@ class Rule:
 
     def holds(self, group: BaseModel) -> bool:
         """Return True if a group of fields follows the rule."""
-        return not _fits(_value(group, self.field), self.values) or _fits(_value(group, self.other), self.allowed)
+        return not _fits(_value(group, self.field), self.values) or _fits(
+            _value(group, self.other), self.allowed
+        )
 
     def schema(self, model: type[BaseModel]) -> dict[str, Any]:
         """Return the rule as JSON schema; a field whose default breaks the rule is required."""
         name, _, inner = self.other.partition(".")
         default = model.model_fields[name].get_default(call_default_factory=True)
         is_required = not _fits(_value(default, inner), self.allowed)
-        then = {"properties": _nested(self.other, self.allowed, False), "required": [name] * is_required}
-        return {"if": {"properties": _nested(self.field, self.values, True), "required": [self.top]}, "then": then}
+        then = {
+            "properties": _nested(self.other, self.allowed, False),
+            "required": [name] * is_required,
+        }
+        return {
+            "if": {"properties": _nested(self.field, self.values, True), "required": [self.top]},
+            "then": then,
+        }
 
     @property
     def top(self) -> str:
@@ -119,7 +134,9 @@ def _fits(value: Any, values: tuple[Any, ...] | Schema) -> bool:
     if isinstance(value, str) and re.search(values.get("pattern", ""), value) is None:
         return False
     size = len(value) if isinstance(value, str | list) else value
-    return all(size >= values[name] for name in ("minimum", "minLength", "minItems") if name in values)
+    return all(
+        size >= values[name] for name in ("minimum", "minLength", "minItems") if name in values
+    )
 
 
 class NoBooleans(BaseModel):
@@ -130,7 +147,9 @@ class NoBooleans(BaseModel):
     def _refuse_boolean(cls, value: Any, info: ValidationInfo) -> Any:
         kinds = set(_kinds(cls.model_fields[str(info.field_name)].annotation))
         if kinds & {int, float} and not kinds & {bool, Any} and _has_boolean(value):
-            raise ValueError("true and false (in YAML also yes, no, on and off) are not numbers. Write a number")
+            raise ValueError(
+                "true and false (in YAML also yes, no, on and off) are not numbers. Write a number"
+            )
         return value
 
 
@@ -190,7 +209,9 @@ class Strict(NoBooleans):
     @model_validator(mode="before")
     @classmethod
     def _refuse_hidden(cls, values: Any) -> Any:
-        hidden = [name for name in cls.hidden if isinstance(values, dict) and values.get(name) is not None]
+        hidden = [
+            name for name in cls.hidden if isinstance(values, dict) and values.get(name) is not None
+        ]
         if hidden:
             raise ValueError(f"{hidden[0]}: {cls.hidden[hidden[0]]}")
         return values
@@ -207,7 +228,9 @@ class Strict(NoBooleans):
         return {name: value for name, value in write(self).items() if name not in self.hidden}
 
     @classmethod
-    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+    def __get_pydantic_json_schema__(
+        cls, core: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
         """Return the schema with a title and a position per field.
 
         The position is necessary because databases do not preserve the order of JSON keys.
@@ -217,7 +240,9 @@ class Strict(NoBooleans):
         for name in cls.hidden:
             schema.get("properties", {}).pop(name, None)
         rare = _take_rare(schema, cls.first)
-        for position, (name, field) in enumerate([*schema.get("properties", {}).items(), *rare.items()]):
+        for position, (name, field) in enumerate(
+            [*schema.get("properties", {}).items(), *rare.items()]
+        ):
             field["position"] = position
             field["title"] = cls.model_fields[name].title or title_of(name)
         for rule in cls.rules:
@@ -238,19 +263,26 @@ def _take_rare(schema: dict[str, Any], first: tuple[str, ...]) -> dict[str, dict
     if not shown or not rare:
         return {}
     schema |= {"properties": shown, "propertyNames": {"enum": list(fields)}}
-    schema["dependentSchemas"] = {name: {"properties": {name: field}} for name, field in rare.items()}
+    schema["dependentSchemas"] = {
+        name: {"properties": {name: field}} for name, field in rare.items()
+    }
     del schema["additionalProperties"]  # names the shown properties only
     return rare
 
 
 def with_rare(schema: dict[str, Any]) -> dict[str, Any]:
     """Return a schema whose groups list all fields, for editors and reference pages; the reverse of `_take_rare`."""
-    whole = {name: with_rare(value) if isinstance(value, dict) else value for name, value in schema.items()}
+    whole = {
+        name: with_rare(value) if isinstance(value, dict) else value
+        for name, value in schema.items()
+    }
     names = whole.get("propertyNames", {}).get("enum")
     if names is None or "properties" not in whole:
         return whole
     moved = {
-        name: whole["dependentSchemas"][name]["properties"][name] for name in names if name not in whole["properties"]
+        name: whole["dependentSchemas"][name]["properties"][name]
+        for name in names
+        if name not in whole["properties"]
     }
     del whole["propertyNames"]
     return whole | {"properties": {**whole["properties"], **moved}, "additionalProperties": False}
@@ -260,7 +292,9 @@ def explain_secret(finding: SecretMatch) -> str:
     """Return the location of a secret and the value to use in its place."""
     if finding.is_key:
         return f"{finding}: {KEY_INSTEAD}"
-    instead = INSTEAD.get(re.split(r"[.]", finding.path[-1])[-1] if finding.path else "", "Remove the password")
+    instead = INSTEAD.get(
+        re.split(r"[.]", finding.path[-1])[-1] if finding.path else "", "Remove the password"
+    )
     return f"{finding}: {ADDRESS_INSTEAD}{instead}"
 
 

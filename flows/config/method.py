@@ -47,7 +47,9 @@ class PlannedCalls:
     examples_per_class: int = 0
 
 
-Samples = Annotated[int, Field(ge=1, le=10_000_000, description="Number of synthetic texts in the result (N).")]
+Samples = Annotated[
+    int, Field(ge=1, le=10_000_000, description="Number of synthetic texts in the result (N).")
+]
 
 
 class AnyMethod(Strict):
@@ -126,13 +128,17 @@ class WaspMethod(RoundsMethod):
     """Settings of WASP (Algorithm 1)."""
 
     votes: int = Field(
-        DEFAULT_VOTES, ge=1, le=32, description="Votes per record (Q) for its nearest and for its furthest texts."
+        DEFAULT_VOTES,
+        ge=1,
+        le=32,
+        description="Votes per record (Q) for its nearest and for its furthest texts.",
     )
     examples: int = Field(8, ge=2, le=64, description="Examples per prompt (S), half of them bad.")
     contrast: bool = Field(True, description="Show bad examples in addition to good ones.")
     weighting: bool = Field(True, description="Let better models generate more texts.")
     weights_by: Literal["linear", "softmax"] = Field(
-        "linear", description="Texts per model: proportional to its weight (paper), or to the softmax (paper's code)."
+        "linear",
+        description="Texts per model: proportional to its weight (paper), or to the softmax (paper's code).",
     )
     guidance: Guidance = Field(
         "auto",

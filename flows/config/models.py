@@ -30,7 +30,9 @@ class Price(Strict):
     input: float = Field(ge=0, description="Dollars per million input tokens.")
     output: float = Field(ge=0, description="Dollars per million output tokens.")
     date: str = Field("", description="Date of the price list.")
-    cached: float | None = Field(None, ge=0, description="Input tokens from the vendor's cache. Empty: as input.")
+    cached: float | None = Field(
+        None, ge=0, description="Input tokens from the vendor's cache. Empty: as input."
+    )
     cache_write: float | None = Field(
         None,
         ge=0,
@@ -41,7 +43,9 @@ class Price(Strict):
     @field_validator("date", mode="before")
     @classmethod
     def _date_as_text(cls, value: Any) -> Any:
-        return value.isoformat() if isinstance(value, date) else value  # YAML parses an unquoted date
+        return (
+            value.isoformat() if isinstance(value, date) else value
+        )  # YAML parses an unquoted date
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,9 @@ def listed_prices() -> dict[tuple[str, str], ListedPrice]:
     """Return the prices that ship with the project (prices.yaml), by connector and model."""
     lists = yaml.safe_load(Path(__file__).with_name("prices.yaml").read_text(encoding="utf-8"))
     return {
-        (listed["connector"], model): ListedPrice(Price(**amounts, date=listed["date"]), listed["source"])
+        (listed["connector"], model): ListedPrice(
+            Price(**amounts, date=listed["date"]), listed["source"]
+        )
         for listed in lists
         for model, amounts in listed["models"].items()
     }
@@ -73,19 +79,29 @@ class Plm(Strict):
         description="ngram (embedded stub), recorded (a Parquet file), hf (local transformers), openai (or a "
         "compatible server), anthropic, litellm (other vendors).",
     )
-    model: str = Field("", description="Model of the connector: a corpus name, a file, or a model id.")
+    model: str = Field(
+        "", description="Model of the connector: a corpus name, a file, or a model id."
+    )
     temperature: float | None = Field(
         None, ge=0, le=5, description="Sampling temperature. Empty: the connector's default."
     )
-    top_p: float | None = Field(None, gt=0, le=1, description="Nucleus sampling. Empty: the connector's default.")
-    top_k: int | None = Field(None, ge=1, description="Top-k sampling. Empty: the connector's default.")
+    top_p: float | None = Field(
+        None, gt=0, le=1, description="Nucleus sampling. Empty: the connector's default."
+    )
+    top_k: int | None = Field(
+        None, ge=1, description="Top-k sampling. Empty: the connector's default."
+    )
     style: Literal["auto", "chat", "list"] = Field(
         "auto",
         description="Form of prompts for new texts. chat: an instruction. list: the beginning of a numbered list, for "
         "base and small models. auto: list for bundled models, otherwise chat.",
     )
-    max_tokens: int | None = Field(None, ge=1, description="Maximum tokens per completion. Empty: set by the task.")
-    endpoint: Host | None = Field(None, description="Base URL of a compatible server. Empty: the vendor's URL.")
+    max_tokens: int | None = Field(
+        None, ge=1, description="Maximum tokens per completion. Empty: set by the task."
+    )
+    endpoint: Host | None = Field(
+        None, description="Base URL of a compatible server. Empty: the vendor's URL."
+    )
     key: KeyReference | None = Field(
         None,
         json_schema_extra={"pattern": REFERENCE},
@@ -97,13 +113,17 @@ class Plm(Strict):
         description="Prefect deployment whose workers write this model's texts, such as write-texts/llama. Empty: the "
         "run itself.",
     )
-    concurrency: int | None = Field(None, ge=1, le=256, description="Maximum concurrent calls per endpoint.")
+    concurrency: int | None = Field(
+        None, ge=1, le=256, description="Maximum concurrent calls per endpoint."
+    )
     price: Price | None = Field(
         None,
         description="Token price. Empty: the shipped list's, for a known model at its vendor's address; for others the "
         "cost counts as 0 and limits.max_dollars is refused. Set 0 and 0 for a free server.",
     )
-    options: dict[str, Any] = Field(default_factory=dict, description="Further options of the connector.")
+    options: dict[str, Any] = Field(
+        default_factory=dict, description="Further options of the connector."
+    )
 
     rules: ClassVar[Rules] = {
         Rule("connector", WITH_MODEL, "model", {"minLength": 1}): (
@@ -129,7 +149,11 @@ class Plm(Strict):
     @property
     def is_stub(self) -> bool:
         """True for the embedded models, which only test the pipeline."""
-        return self.connector == "ngram" or self.model == "embedded" or self.model.startswith("builtin:")
+        return (
+            self.connector == "ngram"
+            or self.model == "embedded"
+            or self.model.startswith("builtin:")
+        )
 
     @property
     def is_listed(self) -> bool:
@@ -146,7 +170,12 @@ class Plm(Strict):
     @property
     def listed_price(self) -> ListedPrice | None:
         """The price of the shipped list, for a model at its vendor's own address without a price of its own."""
-        if self.price or self.endpoint or self.options.get("endpoint") or self.options.get("endpoints"):
+        if (
+            self.price
+            or self.endpoint
+            or self.options.get("endpoint")
+            or self.options.get("endpoints")
+        ):
             return None
         return listed_prices().get((self.connector, self.model))
 
@@ -171,7 +200,9 @@ class EmbedderChoice(Strict):
         "embedded",
         description="Hub id, folder, or 'embedded' (from the extra 'demo').",
     )
-    options: dict[str, Any] = Field(default_factory=dict, description="Further options of the embedder.")
+    options: dict[str, Any] = Field(
+        default_factory=dict, description="Further options of the embedder."
+    )
 
     @field_validator("options")
     @classmethod

@@ -52,7 +52,9 @@ def resolve_path(path: str, root: str | None) -> str:
 def rows_ref(rows: Rows, root: str | None, run_seed: int = 0) -> RowsRef:
     """Return the reference to configured rows; public rows add the run's seed."""
     is_public = isinstance(rows, PrivateRows) and rows.rows_are_public
-    columns: dict[str, Any] = {name: getattr(rows, name) for name in ("text", "label", "rows", "query", "plain_text")}
+    columns: dict[str, Any] = {
+        name: getattr(rows, name) for name in ("text", "label", "rows", "query", "plain_text")
+    }
     columns |= {name: getattr(rows, name, None) for name in ("of", "class_alpha", "person")}
     return RowsRef(
         path=resolve_path(rows.path, root),
@@ -71,7 +73,9 @@ def vocabulary_of(config: AnyConfig) -> VocabularyChoice | None:
 
 def terms_ref(choice: VocabularyChoice, root: str | None) -> TermsRef:
     """Return the reference to the terms of a vocabulary."""
-    return TermsRef(resolve_path(choice.path, root), **choice.model_dump(exclude={"path", "embedder"}))
+    return TermsRef(
+        resolve_path(choice.path, root), **choice.model_dump(exclude={"path", "embedder"})
+    )
 
 
 def model_spec(plm: Plm, root: str | None, home: Path | None = None) -> ModelSpec:

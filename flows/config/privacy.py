@@ -28,7 +28,9 @@ def _as_epsilon(value: Any) -> Any:
 
 Epsilon = Annotated[
     float,
-    BeforeValidator(_as_epsilon, json_schema_input_type=Annotated[float, Field(gt=0)] | Literal["inf"]),
+    BeforeValidator(
+        _as_epsilon, json_schema_input_type=Annotated[float, Field(gt=0)] | Literal["inf"]
+    ),
     PlainSerializer(lambda value: "inf" if math.isinf(value) else value, when_used="json"),
 ]
 """Privacy loss; 'inf' adds no noise and marks the run NOT PRIVATE."""
@@ -68,7 +70,8 @@ class LossPolicy(Strict):
     """Handling of lost run artifacts."""
 
     on_lost_artifacts: Literal["stop", "respend"] = Field(
-        "stop", description="If texts were lost or deleted: stop, or generate and pay for them again."
+        "stop",
+        description="If texts were lost or deleted: stop, or generate and pay for them again.",
     )
 
     @property
@@ -83,16 +86,21 @@ class Privacy(LossPolicy):
     first = ("epsilon",)
 
     epsilon: Epsilon = Field(
-        4.0, gt=0, description="Total privacy loss of the run. 'inf' adds no noise and marks the run NOT PRIVATE."
+        4.0,
+        gt=0,
+        description="Total privacy loss of the run. 'inf' adds no noise and marks the run NOT PRIVATE.",
     )
     delta: Delta = Field(
-        1e-5, description="Probability that the guarantee of the run fails; below 1/rows, between 1e-12 and 0.01."
+        1e-5,
+        description="Probability that the guarantee of the run fails; below 1/rows, between 1e-12 and 0.01.",
     )
     adjacency: Literal["add_remove", "replace_one"] = Field(
-        "add_remove", description="Neighbouring data sets differ by one added or removed record, or by a replaced one."
+        "add_remove",
+        description="Neighbouring data sets differ by one added or removed record, or by a replaced one.",
     )
     protects: Literal["record", "person"] = Field(
-        "record", description="Unit of protection: one record, or all records of a person (set private.person)."
+        "record",
+        description="Unit of protection: one record, or all records of a person (set private.person).",
     )
     rows_per_person: int = Field(
         8,
@@ -107,7 +115,8 @@ class Privacy(LossPolicy):
         "noise; many records count as one). Empty: mean for a density, max for votes. Only for protects: person.",
     )
     calibration: Calibration = Field(
-        "tight", description="tight: the least noise that achieves epsilon; paper: the noise formula of the paper."
+        "tight",
+        description="tight: the least noise that achieves epsilon; paper: the noise formula of the paper.",
     )
 
     def neighbours(self, rows: PrivateRows | None) -> Adjacency:
@@ -168,9 +177,13 @@ class Exposure(LossPolicy):
 
 
 BatchRows = Annotated[
-    int, Field(ge=1, description="Average number of rows in a step; each row is sampled independently.")
+    int,
+    Field(ge=1, description="Average number of rows in a step; each row is sampled independently."),
 ]
-Steps = Annotated[int, Field(ge=1, le=1_000_000, description="Number of steps; each adds noise and costs epsilon.")]
+Steps = Annotated[
+    int,
+    Field(ge=1, le=1_000_000, description="Number of steps; each adds noise and costs epsilon."),
+]
 LearningRate = Annotated[float, Field(gt=0, le=10, description="Learning rate of Adam.")]
 
 
@@ -186,7 +199,8 @@ class DpSteps(Strict):
     steps: Steps = 100
     learning_rate: LearningRate = 0.05
     clipping: Clipping = Field(
-        "hooks", description="hooks: stores a gradient per row. ghost: only its norm; far less memory for transformers."
+        "hooks",
+        description="hooks: stores a gradient per row. ghost: only its norm; far less memory for transformers.",
     )
 
     @property

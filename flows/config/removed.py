@@ -11,7 +11,15 @@ from connectors.models.base.options import REMOVED_OPTIONS, VENDOR_OPTIONS
 
 SAME_FIELDS: Final = {"filler.": "plms.", "vocabulary.embedder.": "embedder."}
 """Groups whose fields are those of another group."""
-SHIPPED_CONNECTORS: Final = ("anthropic", "fill_mask", "hf", "litellm", "ngram", "openai", "recorded")
+SHIPPED_CONNECTORS: Final = (
+    "anthropic",
+    "fill_mask",
+    "hf",
+    "litellm",
+    "ngram",
+    "openai",
+    "recorded",
+)
 """Connectors of which options were removed; a connector of another package may have options of the same names."""
 
 
@@ -19,8 +27,13 @@ SHIPPED_CONNECTORS: Final = ("anthropic", "fill_mask", "hf", "litellm", "ngram",
 def removed_fields() -> dict[str, dict[str, str]]:
     """Return what to write instead of a removed field, by flow and path; fields of several flows are under `any`."""
     fields = yaml.safe_load(Path(__file__).with_name("removed.yaml").read_text(encoding="utf-8"))
-    options = {name: REMOVED_OPTIONS[name] for name in ("bin_weights", "token_budget", *VENDOR_OPTIONS)}
-    return {**fields, "any": fields["any"] | {f"plms.options.{name}": options[name] for name in options}}
+    options = {
+        name: REMOVED_OPTIONS[name] for name in ("bin_weights", "token_budget", *VENDOR_OPTIONS)
+    }
+    return {
+        **fields,
+        "any": fields["any"] | {f"plms.options.{name}": options[name] for name in options},
+    }
 
 
 @cache
@@ -35,11 +48,17 @@ REMOVED_VALUES: Final = {
     ("embedder.connector", "word_vectors"): "Write sentence_transformers",
     ("execution.task_runner", "ray"): "Write dask, with a Dask cluster, or threads",
     ("plms.connector", "faulty"): "Write the connector that it wraps",
-    ("plms.connector", "vllm"): "Write openai, with the address of vLLM's server as endpoint and key: none",
+    (
+        "plms.connector",
+        "vllm",
+    ): "Write openai, with the address of vLLM's server as endpoint and key: none",
     ("method.guidance", "clusters"): "Write kernel",
     ("method.guidance", "subspace"): "Write kernel",
     ("method.guidance", "votes_smoothed"): "Write votes",
-    ("evaluation.fid_reference", "private"): "Write test, with test rows that were held out (wasp init --test-share)",
+    (
+        "evaluation.fid_reference",
+        "private",
+    ): "Write test, with test rows that were held out (wasp init --test-share)",
     ("student.adaptation", "auto"): "Remove it; texts carry soft labels of the release",
     ("student.adaptation", "density"): "Write text_labels: soft, which every student learns",
 }
@@ -77,11 +96,15 @@ def without_removed(flow: str, values: Mapping[str, Any]) -> dict[str, Any]:
         student.pop("adaptation", None)
     for plm in [*result.get("plms", []), result.get("filler") or {}]:
         if plm.get("connector") in SHIPPED_CONNECTORS and "options" in plm:
-            plm["options"] = {name: value for name, value in plm["options"].items() if name not in REMOVED_OPTIONS}
+            plm["options"] = {
+                name: value for name, value in plm["options"].items() if name not in REMOVED_OPTIONS
+            }
     return result
 
 
-def removed_settings(flow: str, values: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+def removed_settings(
+    flow: str, values: Mapping[str, Any], path: str = ""
+) -> Iterator[tuple[str, Any]]:
     """Yield path and value of the removed fields and values in a configuration of an earlier version."""
     for name, value in values.items():
         field = f"{path}{name}"

@@ -5,7 +5,14 @@ from functools import partial
 from operator import eq, is_
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import AfterValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from connectors.interfaces.addresses import ExchangeAddress, FolderName, PublicFile, ShippedRows
 from connectors.interfaces.errors import ConfigError
@@ -29,7 +36,9 @@ class Rows(Strict):
         json_schema_extra={"pattern": PUBLIC},
     )
     text: str = Field("text", description="Text column.")
-    label: str = Field("label", description="Label column. Empty: rows without classes, for a task without labels.")
+    label: str = Field(
+        "label", description="Label column. Empty: rows without classes, for a task without labels."
+    )
     rows: int | None = Field(None, ge=1, description="Number of rows to use. Empty: all.")
     seed: int = Field(0, ge=0, description="Seed of the row selection.")
     query: str | None = Field(
@@ -52,8 +61,12 @@ class Rows(Strict):
     )
 
     rules: ClassVar[Rules] = {
-        Rule("path", DATABASE, "query", SET): "query: is missing for rows of a database. Write one SELECT",
-        Rule("label", ("",), "classes", UNSET): "classes: the rows have no label column. Set label, or remove classes",
+        Rule(
+            "path", DATABASE, "query", SET
+        ): "query: is missing for rows of a database. Write one SELECT",
+        Rule(
+            "label", ("",), "classes", UNSET
+        ): "classes: the rows have no label column. Set label, or remove classes",
     }
 
     @field_validator("query")
@@ -66,10 +79,14 @@ class Rows(Strict):
     @field_validator("classes")
     @classmethod
     def _check_prefixes(cls, classes: dict[str, list[str]] | None) -> dict[str, list[str]] | None:
-        prefixes = [prefix for class_prefixes in (classes or {}).values() for prefix in class_prefixes]
+        prefixes = [
+            prefix for class_prefixes in (classes or {}).values() for prefix in class_prefixes
+        ]
         duplicates = sorted({prefix for prefix in prefixes if prefixes.count(prefix) > 1})
         if duplicates:
-            raise ValueError(f"the prefix {duplicates[0]!r} belongs to two classes. Remove it from one")
+            raise ValueError(
+                f"the prefix {duplicates[0]!r} belongs to two classes. Remove it from one"
+            )
         if classes is not None and not all(
             class_prefixes and all(class_prefixes) for class_prefixes in classes.values()
         ):
@@ -88,9 +105,23 @@ class Rows(Strict):
 
 DATASET_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
 """Form of the name of a registered dataset."""
-REGISTERED: dict[str, Any] = {"required": ["dataset"], "properties": {"dataset": {"type": "string"}}}
+REGISTERED: dict[str, Any] = {
+    "required": ["dataset"],
+    "properties": {"dataset": {"type": "string"}},
+}
 """Schema of private rows that name a registered dataset."""
-OWNERS = ("path", "text", "label", "query", "classes", "person", "name", "group", "rows_are_public", "class_alpha")
+OWNERS = (
+    "path",
+    "text",
+    "label",
+    "query",
+    "classes",
+    "person",
+    "name",
+    "group",
+    "rows_are_public",
+    "class_alpha",
+)
 """Fields that only the owner of a registered dataset sets."""
 PRESET = ("path", "name", "declared_rows")
 """Fields of a preset's rows that a registered dataset replaces."""
@@ -105,14 +136,19 @@ class PrivateRows(Rows):
     first = ("dataset", "path")
 
     model_config = ConfigDict(
-        json_schema_extra={"if": REGISTERED, "else": {"required": ["path"], "properties": {"path": {"minLength": 1}}}}
+        json_schema_extra={
+            "if": REGISTERED,
+            "else": {"required": ["path"], "properties": {"path": {"minLength": 1}}},
+        }
     )
 
     dataset: str | None = Field(
         None,
         exclude_if=partial(is_, None),
         description="Name of a registered dataset (wasp dataset add). Its owner has set location and columns.",
-        json_schema_extra={"anyOf": [{"type": "string", "pattern": DATASET_NAME}, {"type": "null"}]},
+        json_schema_extra={
+            "anyOf": [{"type": "string", "pattern": DATASET_NAME}, {"type": "null"}]
+        },
     )
     path: ShippedRows = Field(
         "",
@@ -150,7 +186,8 @@ class PrivateRows(Rows):
         "of the source.",
     )
     person: str | None = Field(
-        None, description="Column that identifies the person; required for privacy.protects: person."
+        None,
+        description="Column that identifies the person; required for privacy.protects: person.",
     )
     name: FolderName | None = Field(
         None, description="Name of the dataset in the privacy ledger. Empty: folder and file name."
@@ -163,7 +200,9 @@ class PrivateRows(Rows):
     )
 
     rules: ClassVar[Rules] = Rows.rules | {
-        Rule("of", SET, "rows", SET): "of ({0.of}) is the size of the source. Set rows to at most {0.of}",
+        Rule(
+            "of", SET, "rows", SET
+        ): "of ({0.of}) is the size of the source. Set rows to at most {0.of}",
         Rule("rows_are_public", (True,), "rows", SET): (
             "rows_are_public needs a number of rows. Set rows, or remove rows_are_public"
         ),
@@ -179,14 +218,20 @@ class PrivateRows(Rows):
     @classmethod
     def _accept_name(cls, values: Any) -> Any:
         """Accept a name alone; a named dataset replaces the rows of a preset, which come with the package."""
-        if isinstance(values, dict) and values.get("dataset") and str(values.get("path", "")).startswith(BUILTIN):
+        if (
+            isinstance(values, dict)
+            and values.get("dataset")
+            and str(values.get("path", "")).startswith(BUILTIN)
+        ):
             return {name: value for name, value in values.items() if name not in PRESET}
         return {"dataset": values} if isinstance(values, str) else values
 
     @model_validator(mode="after")
     def _is_located(self) -> Self:
         if self.dataset is None and not self.path:
-            raise ValueError("no rows are named. Write the name of a registered dataset (private: NAME), or set path")
+            raise ValueError(
+                "no rows are named. Write the name of a registered dataset (private: NAME), or set path"
+            )
         if self.dataset is None:
             return self
         if re.fullmatch(DATASET_NAME, self.dataset) is None:
@@ -198,13 +243,17 @@ class PrivateRows(Rows):
             del defaults["label"]
         changed = [name for name, default in defaults.items() if getattr(self, name) != default]
         if changed:
-            raise ValueError(f"{changed[0]}: the owner of dataset '{self.dataset}' has set it. Remove it")
+            raise ValueError(
+                f"{changed[0]}: the owner of dataset '{self.dataset}' has set it. Remove it"
+            )
         return self
 
     @model_validator(mode="after")
     def _sample_fits(self) -> Self:
         if self.of is not None and self.rows is not None and self.rows > self.of:
-            raise ValueError(f"of ({self.of}) is the size of the source. Set rows to at most {self.of}")
+            raise ValueError(
+                f"of ({self.of}) is the size of the source. Set rows to at most {self.of}"
+            )
         return self
 
     @property
@@ -212,7 +261,9 @@ class PrivateRows(Rows):
         """Sentence about public rows for plan and report; empty if the rows are private."""
         if not self.rows_are_public:
             return ""
-        drawn = f"unbalanced classes by Dirichlet({self.class_alpha or 0:g}), at least {MIN_RATIO} to 1"
+        drawn = (
+            f"unbalanced classes by Dirichlet({self.class_alpha or 0:g}), at least {MIN_RATIO} to 1"
+        )
         classes = "stratified by class" if self.class_alpha is None else drawn
         return f"rows are public: exactly {self.rows} are drawn, {classes}, and the guarantee covers the drawn rows"
 
@@ -230,9 +281,13 @@ class PrivateRows(Rows):
 class DatasetView(Rows):
     """Location and columns of a registered dataset. Runs cannot change them."""
 
-    path: str = Field(description="File, folder, database URL or env:NAME, as in a configuration; absolute.")
+    path: str = Field(
+        description="File, folder, database URL or env:NAME, as in a configuration; absolute."
+    )
     person: str | None = Field(None, description="Column that identifies the person.")
-    declared_rows: int | None = Field(None, ge=1, description="Declared, rounded number of rows; public.")
+    declared_rows: int | None = Field(
+        None, ge=1, description="Declared, rounded number of rows; public."
+    )
     separate: bool = Field(
         False,
         description="Other datasets of the same place, or with the same values of `person`, contain other people.",
@@ -262,7 +317,9 @@ class DatasetView(Rows):
     @classmethod
     def _no_password(cls, path: str) -> str:
         if re.match(PUBLIC, path) is None:
-            raise ValueError("the address contains a password (not shown). Write env:NAME and set that variable")
+            raise ValueError(
+                "the address contains a password (not shown). Write env:NAME and set that variable"
+            )
         return path
 
 
@@ -285,9 +342,17 @@ class VocabularyChoice(Strict):
     )
     term: str = Field("term", description="Term column.")
     rank: str = Field("rank", description="Rank column, 1 is first. Empty: file order.")
-    skip: int = Field(0, ge=0, description="Number of top-ranked terms to skip, because they carry little meaning.")
-    shortest: int = Field(3, ge=1, le=100, description="Minimum number of letters and digits of a term.")
-    embedder: EmbedderChoice | None = Field(None, description="Embedder of the terms. Empty: the embedder of the run.")
+    skip: int = Field(
+        0,
+        ge=0,
+        description="Number of top-ranked terms to skip, because they carry little meaning.",
+    )
+    shortest: int = Field(
+        3, ge=1, le=100, description="Minimum number of letters and digits of a term."
+    )
+    embedder: EmbedderChoice | None = Field(
+        None, description="Embedder of the terms. Empty: the embedder of the run."
+    )
 
 
 class PartiesChoice(Strict):
@@ -312,7 +377,11 @@ class PartiesChoice(Strict):
         description="Location of messages between parties: a shared folder, s3://BUCKET/PREFIX, gs:// or abfs://.",
         json_schema_extra={"pattern": PUBLIC},
     )
-    minutes: float = Field(10.0, gt=0, le=1440, description="Timeout per party and stage, in minutes.")
+    minutes: float = Field(
+        10.0, gt=0, le=1440, description="Timeout per party and stage, in minutes."
+    )
     name: FolderName = Field(
-        "federation", min_length=1, description="Name of the joint dataset of all parties in the privacy ledger."
+        "federation",
+        min_length=1,
+        description="Name of the joint dataset of all parties in the privacy ledger.",
     )

@@ -32,7 +32,9 @@ SHIPPED = Path(__file__).with_name("task_files")
 
 def _quoted(value: Any) -> Any:
     if isinstance(value, bool | int | float | date | None):
-        raise ValueError("YAML reads this as a number, a date, yes/no or nothing. Write it in quotes")
+        raise ValueError(
+            "YAML reads this as a number, a date, yes/no or nothing. Write it in quotes"
+        )
     return value
 
 
@@ -85,7 +87,9 @@ class InstructionsForm(_Form):
         valid = prompts.REQUIRED[name] | prompts.OPTIONAL
         used = prompts.placeholders(template)
         if unknown := sorted(used - valid):
-            raise ValueError(f"unknown placeholder {_braced(unknown)}. Choose from {_braced(sorted(valid))}")
+            raise ValueError(
+                f"unknown placeholder {_braced(unknown)}. Choose from {_braced(sorted(valid))}"
+            )
         return template
 
 
@@ -105,7 +109,9 @@ class TaskFile(_Form):
     def _distinct(cls, labels: list[LabelForm]) -> list[LabelForm]:
         _refuse_duplicates([label_form(label.name) for label in labels], "label")
         if len(labels) == 1:
-            raise ValueError("a task has two labels or more. Add one, or remove labels for texts without classes")
+            raise ValueError(
+                "a task has two labels or more. Add one, or remove labels for texts without classes"
+            )
         return labels
 
     @model_validator(mode="after")
@@ -114,17 +120,26 @@ class TaskFile(_Form):
             needed = prompts.REQUIRED[name]
             used = prompts.placeholders(template)
             if not self.labels:
-                needed, used = needed - prompts.CLASS, prompts.placeholders(prompts.without_class(template))
+                needed, used = (
+                    needed - prompts.CLASS,
+                    prompts.placeholders(prompts.without_class(template)),
+                )
             if template and (missing := sorted(needed - used)):
-                raise ValueError(f"instructions.{name}: placeholder {_braced(missing)} is missing. Add it")
+                raise ValueError(
+                    f"instructions.{name}: placeholder {_braced(missing)} is missing. Add it"
+                )
             if not self.labels and (idle := sorted(used & prompts.CLASS)):
-                raise ValueError(f"instructions.{name}: the task has no labels for {_braced(idle)}. Remove it")
+                raise ValueError(
+                    f"instructions.{name}: the task has no labels for {_braced(idle)}. Remove it"
+                )
         return self
 
     def card(self) -> TaskCard:
         """Return the task card for the steps."""
         return TaskCard(
-            labels=tuple(Label(label.name, label.description, tuple(label.words)) for label in self.labels)
+            labels=tuple(
+                Label(label.name, label.description, tuple(label.words)) for label in self.labels
+            )
             or (Label(NO_CLASS),),
             attribute=self.attribute.name if self.attribute else "",
             values=tuple(self.attribute.values) if self.attribute else (),
@@ -148,7 +163,9 @@ def load_task(name_or_path: str | Path) -> TaskCard:
     path = _find(name_or_path)
     values = read_yaml(path)
     if not isinstance(values, dict):
-        raise ConfigError(f"{path}: not a mapping. Write a task file with at least name, item and labels")
+        raise ConfigError(
+            f"{path}: not a mapping. Write a task file with at least name, item and labels"
+        )
     return check_config(TaskFile, values, str(path), partial(line_of, path)).card()
 
 

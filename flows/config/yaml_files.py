@@ -39,13 +39,19 @@ def read_yaml(path: Path) -> Any:
         state = path.stat()
         return _read(path, state.st_mtime_ns, state.st_size)
     except FileNotFoundError:
-        raise ConfigError(f"{path}: there is no such file. Shipped configurations are in deployments/configs") from None
+        raise ConfigError(
+            f"{path}: there is no such file. Shipped configurations are in deployments/configs"
+        ) from None
     except IsADirectoryError:
         raise ConfigError(f"{path}: is a folder. Give the path of a YAML file") from None
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read ({error.strerror}). Check its permissions") from None
+        raise ConfigError(
+            f"{path}: cannot be read ({error.strerror}). Check its permissions"
+        ) from None
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: is not UTF-8 text from byte {error.start} on. Save it as UTF-8") from None
+        raise ConfigError(
+            f"{path}: is not UTF-8 text from byte {error.start} on. Save it as UTF-8"
+        ) from None
     except yaml.MarkedYAMLError as error:
         line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
         reason = ", ".join(part for part in (error.context, error.problem) if part)
@@ -53,7 +59,9 @@ def read_yaml(path: Path) -> Any:
             f"{path}{line}: is not YAML ({reason}). Correct it, or quote text with special characters"
         ) from None
     except yaml.YAMLError as error:  # a character that YAML does not permit
-        raise ConfigError(f"{path}: is not YAML ({str(error).splitlines()[0]}). Save it as plain text") from None
+        raise ConfigError(
+            f"{path}: is not YAML ({str(error).splitlines()[0]}). Save it as plain text"
+        ) from None
 
 
 @lru_cache(maxsize=64)
@@ -87,7 +95,10 @@ class _Loader(yaml.SafeLoader):
         """Construct a value; ConfigError for an unquoted text that resembles a date or number, such as 2024-13-45."""
         try:
             return super().construct_object(node, deep)
-        except (ValueError, AttributeError):  # AttributeError: PyYAML, for a text with the tag !!timestamp
+        except (
+            ValueError,
+            AttributeError,
+        ):  # AttributeError: PyYAML, for a text with the tag !!timestamp
             line = node.start_mark.line + 1
             raise ConfigError(
                 f"{self.name}, line {line}: '{node.value}' is not a valid date or number. Put it in quotes"

@@ -31,7 +31,9 @@ def addresses_of(group: Any, field: str = "") -> Iterator[NamedAddress]:
 def annotations_of(kind: type) -> dict[str, Any]:
     """Return the annotations of a class of fields, with the marks of their types."""
     if issubclass(kind, BaseModel):
-        return {name: (field.annotation, *field.metadata) for name, field in kind.model_fields.items()}
+        return {
+            name: (field.annotation, *field.metadata) for name, field in kind.model_fields.items()
+        }
     hints = get_type_hints(kind, include_extras=True)
     return {field.name: hints[field.name] for field in fields(kind)}  # type: ignore[arg-type]
 
@@ -69,17 +71,23 @@ def _of_model(plm: Plm, field: str) -> Iterator[NamedAddress]:
         connector = point.load()
     except ImportError:
         return
-    kind = kind_in(connector.model_type) if hasattr(connector, "model_type") else AddressKind.UNKNOWN
+    kind = (
+        kind_in(connector.model_type) if hasattr(connector, "model_type") else AddressKind.UNKNOWN
+    )
     yield from _inside(plm.model, kind, f"{field}.model")
     if not hasattr(connector, "options_of"):
         yield from _inside(plm.connector_options, AddressKind.UNKNOWN, field)
         return
-    options = connector.options_of(ModelSpec(plm.name, plm.connector, plm.model, plm.connector_options))
+    options = connector.options_of(
+        ModelSpec(plm.name, plm.connector, plm.model, plm.connector_options)
+    )
     vendor = connector.vendor_of(plm.model) if hasattr(connector, "vendor_of") else Address("", "")
     named = list(addresses_of(options, field))
     endpoints: dict[tuple[str, str], NamedAddress] = {}
     for address in named:
-        if address.kind is AddressKind.ENDPOINT and address.value:  # `endpoint` is also the only one of `endpoints`
+        if (
+            address.kind is AddressKind.ENDPOINT and address.value
+        ):  # `endpoint` is also the only one of `endpoints`
             endpoints.setdefault((address.value.rstrip("/"), address.key), address)
     yield from (replace(address, vendor=(vendor.url, vendor.key)) for address in endpoints.values())
     # a key is checked with the endpoint that gets it; without an endpoint nobody knows where it goes
@@ -94,5 +102,7 @@ def _with_key(options: Any, address: NamedAddress) -> NamedAddress:
 
 
 def _unknown(kind: type, name: str) -> Kind | None:
-    owner = next((base for base in kind.__mro__ if name in vars(base).get("__annotations__", {})), kind)
+    owner = next(
+        (base for base in kind.__mro__ if name in vars(base).get("__annotations__", {})), kind
+    )
     return None if owner.__module__.startswith(OURS) else AddressKind.UNKNOWN

@@ -52,7 +52,10 @@ def request_approval(
     if earlier is not None:
         return earlier
     dataset = tools.private.name if tools.config.private else ""
-    plan = format_plan(plan_of(tools.config, card, guarantee, measured_lengths(tools)) | {"warnings": list(warnings)})
+    plan = format_plan(
+        plan_of(tools.config, card, guarantee, measured_lengths(tools))
+        | {"warnings": list(warnings)}
+    )
     question = f"Open the private rows of '{dataset}'?" if dataset else "Run this plan?"
     is_approved = display().confirm(f"{plan}\n\n{question}")
     if is_approved is not None:
@@ -66,10 +69,14 @@ def request_approval(
             f"{NOTHING}"
         )
     request = f"A run requests access to the rows of '{dataset}'. Its plan:"
-    return request_approval_in_prefect("this plan", contract, f"{request}\n\n```\n{plan}\n```", NOTHING)
+    return request_approval_in_prefect(
+        "this plan", contract, f"{request}\n\n```\n{plan}\n```", NOTHING
+    )
 
 
 def _earlier(run_id: str | None, contract: str) -> Approval | None:
     """Return the approval of the run to resume if it is for the same plan."""
-    stored = read_manifest(open_artifacts(state_folder()), run_id).get("approval") if run_id else None
+    stored = (
+        read_manifest(open_artifacts(state_folder()), run_id).get("approval") if run_id else None
+    )
     return Approval(**stored) if stored and stored["contract"] == contract else None

@@ -69,7 +69,9 @@ def describe_audits(audits: Sequence[AuditLine], never: Sequence[str]) -> str:
         )
         passed = all(audit.passed for audit in audits)
         verdict = "no attack proved more than claimed" if passed else "at least one audit is RED"
-        sentences.append(f"Audited; {verdict}: {results}. A passed attack proves nothing beyond itself.")
+        sentences.append(
+            f"Audited; {verdict}: {results}. A passed attack proves nothing beyond itself."
+        )
     if never:
         sentences.append(
             f"Never audited: {', '.join(never)}. The state folder contains no audit of this noise. "
@@ -78,7 +80,9 @@ def describe_audits(audits: Sequence[AuditLine], never: Sequence[str]) -> str:
     return " ".join(sentences)
 
 
-def _newest(findings: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]], case: AuditCase) -> list[AuditLine]:
+def _newest(
+    findings: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]], case: AuditCase
+) -> list[AuditLine]:
     """Return the newest finding of each kind of attack on the noise of a case."""
     newest: dict[str, AuditLine] = {}
     for audit, finding in findings:
@@ -92,7 +96,9 @@ def _newest(findings: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]], cas
         if applies:
             claimed = finding["epsilon_claimed"]
             proven = finding["epsilon_proven"]
-            newest[kind] = AuditLine(audit["run_id"], audit["ended"], name, finding["passed"], claimed, proven)
+            newest[kind] = AuditLine(
+                audit["run_id"], audit["ended"], name, finding["passed"], claimed, proven
+            )
     return list(newest.values())
 
 
@@ -107,7 +113,11 @@ def _is_same_part(finding: Mapping[str, Any], charge: Charge) -> bool:
         return False
     ours = charge.noise_scale * finding["sensitivity"]
     theirs = finding["noise_scale"] * charge.sensitivity
-    return same_kind and charge.adjacency == finding["adjacency"] and math.isclose(ours, theirs, rel_tol=1e-4)
+    return (
+        same_kind
+        and charge.adjacency == finding["adjacency"]
+        and math.isclose(ours, theirs, rel_tol=1e-4)
+    )
 
 
 def _are_same_votes(kind: str, finding: Mapping[str, Any], claim: Mapping[str, Any]) -> bool:
@@ -122,7 +132,9 @@ def _are_same_votes(kind: str, finding: Mapping[str, Any], claim: Mapping[str, A
 
 def _findings(artifacts: Artifacts) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """Return each finished audit with each of its findings, the oldest first."""
-    audits = [run for run in artifacts.list_runs() if run.get("flow") == "audit" and run.get("ended")]
+    audits = [
+        run for run in artifacts.list_runs() if run.get("flow") == "audit" and run.get("ended")
+    ]
     return [
         (audit, finding)
         for audit in sorted(audits, key=lambda run: str(run["ended"]))
@@ -142,7 +154,8 @@ def _mechanisms(artifacts: Artifacts, run_id: str) -> list[dict[str, Any]]:
         lines = [*findings["mechanisms"], *([whole] if whole else [])]
         optional = dict.fromkeys(("noise", *STEPS), "")
         return [
-            {name: line[name] for name in READ} | {name: line.get(name, value) for name, value in optional.items()}
+            {name: line[name] for name in READ}
+            | {name: line.get(name, value) for name, value in optional.items()}
             for line in lines
         ]
     except (ValueError, KeyError, AttributeError, TypeError) as error:

@@ -11,7 +11,13 @@ from pathlib import Path
 
 from connectors.embedders.registry import check_embedder
 from connectors.embedders.vocabularies import read_terms
-from connectors.interfaces.errors import ConfigError, InputError, MissingPackageError, ProblemsError, WaspError
+from connectors.interfaces.errors import (
+    ConfigError,
+    InputError,
+    MissingPackageError,
+    ProblemsError,
+    WaspError,
+)
 from connectors.interfaces.rows import RowsRef
 from connectors.models.base.registry import check_model
 from connectors.models.transformers.model_checks import check_classifier
@@ -112,7 +118,9 @@ def _source_checks(config: AnyConfig, home: Path) -> Iterator[Check]:
             yield partial(_check_apart, private, root, home, field, where)
 
 
-def _check_private(private: PrivateRows, root: str | None, protects: str, home: Path, task: str) -> None:
+def _check_private(
+    private: PrivateRows, root: str | None, protects: str, home: Path, task: str
+) -> None:
     ledger = partial(open_ledger, home)
     where = private_ref(private, ledger, root).where
     require_person(protects, where)
@@ -134,10 +142,14 @@ def _require_same_classes(field: str, where: RowsRef, task: str) -> None:
             f"{field}.label: is empty, but the task has labels. Name the column of the class, or a task without any"
         )
     if where.label and not has_classes:
-        raise ConfigError(f"{field}.label: the task has no labels, so no class is read. Write {field}.label: ''")
+        raise ConfigError(
+            f"{field}.label: the task has no labels, so no class is read. Write {field}.label: ''"
+        )
 
 
-def _check_apart(private: PrivateRows, root: str | None, home: Path, field: str, where: RowsRef) -> None:
+def _check_apart(
+    private: PrivateRows, root: str | None, home: Path, field: str, where: RowsRef
+) -> None:
     require_apart(field, where, private_ref(private, partial(open_ledger, home), root).where)
 
 

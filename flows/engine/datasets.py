@@ -54,7 +54,9 @@ def register_view(ledger: PrivacyLedger, zone: PrivateZone, name: str, view: Dat
     private = PrivateRef(name, rows_ref(view, None), view.separate)
     check_source(read_header, private.where, zone.folder)
     identity = identify(zone, private, None, ())
-    dataset = ledger.register(name, identity.fingerprint, identity.records, current_user(), zone.key, identity.marks)
+    dataset = ledger.register(
+        name, identity.fingerprint, identity.records, current_user(), zone.key, identity.marks
+    )
     ledger.set_view(name, view.to_json(), current_user())
     return dataset
 
@@ -87,7 +89,11 @@ def files_of_view(view: DatasetView) -> tuple[str, ...]:
 
 
 def split_view(
-    zone: PrivateZone, view: DatasetView, share: float, classes: Sequence[str], files: tuple[Path, Path]
+    zone: PrivateZone,
+    view: DatasetView,
+    share: float,
+    classes: Sequence[str],
+    files: tuple[Path, Path],
 ) -> Survey:
     """Write the private and the test rows of a view to two files; return the description of the private rows."""
     where = replace(rows_ref(view, None), names=tuple(classes))
@@ -97,7 +103,9 @@ def split_view(
 def store_frame(home: Path, name: str, rows: object) -> Path:
     """Write a DataFrame to the private zone; return the file. No error contains a value of it."""
     if not isinstance(rows, pd.DataFrame):
-        raise TypeError(f"rows: {type(rows).__name__} is not supported. Use a path, a database URL or a DataFrame")
+        raise TypeError(
+            f"rows: {type(rows).__name__} is not supported. Use a path, a database URL or a DataFrame"
+        )
     path = stored_rows(home, name)
     with sealed(home / "private" / "problems"):
         write_table_for_owner(path, rows)
@@ -136,7 +144,9 @@ def private_ref(
         return PrivateRef(dataset_name(private), chosen)
     view = view_of(ledger(), private.dataset)
     where = rows_ref(view, None)
-    drawn = replace(where, rows=chosen.rows, seed=chosen.seed, of=chosen.of, plain_text=chosen.plain_text)
+    drawn = replace(
+        where, rows=chosen.rows, seed=chosen.seed, of=chosen.of, plain_text=chosen.plain_text
+    )
     drawn = drawn if chosen.label else replace(drawn, label="", classes=())
     return PrivateRef(private.dataset, drawn, view.separate)
 
@@ -144,13 +154,21 @@ def private_ref(
 def with_declared_rows(config: Configured, home: Path) -> Configured:
     """Return a configuration with the number of rows that the owner of its registered dataset declared, if any."""
     private = config.private
-    declared = view_of(open_ledger(home), private.dataset).declared_rows if private and private.dataset else None
+    declared = (
+        view_of(open_ledger(home), private.dataset).declared_rows
+        if private and private.dataset
+        else None
+    )
     if private is None or declared is None:
         return config
-    return config.model_copy(update={"private": private.model_copy(update={"declared_rows": declared})})
+    return config.model_copy(
+        update={"private": private.model_copy(update={"declared_rows": declared})}
+    )
 
 
-def require_classes(private: PrivateRows, ledger: Callable[[], PrivacyLedger], names: Sequence[str]) -> None:
+def require_classes(
+    private: PrivateRows, ledger: Callable[[], PrivacyLedger], names: Sequence[str]
+) -> None:
     """Raise ConfigError if records of the declared classes cannot fit a task with the classes `names`.
 
     It compares public declarations and opens no record: a refusal because of the records would be an answer about them
@@ -175,7 +193,11 @@ def require_classes(private: PrivateRows, ledger: Callable[[], PrivacyLedger], n
     forms = {cell_form(name) for name in declared}
     missing = [name for name in names if cell_form(name) not in forms]
     if missing:
-        change = "" if private.dataset is None else f", or let the owner run: wasp dataset declare {private.dataset}"
+        change = (
+            ""
+            if private.dataset is None
+            else f", or let the owner run: wasp dataset declare {private.dataset}"
+        )
         raise ConfigError(
             f"task: the records have no class '{missing[0]}': {by} {', '.join(declared)}."
             f"{nearest(missing[0], declared)} Write these names in the task file{change}"
@@ -196,7 +218,9 @@ def require_apart(field: str, where: RowsRef, private: RowsRef) -> None:
 
     Public rows are read, measured and shown without noise. Only locations are compared, no rows.
     """
-    if server_policy() is not None or private.public:  # `require_addresses` compares with all registered datasets
+    if (
+        server_policy() is not None or private.public
+    ):  # `require_addresses` compares with all registered datasets
         return
     if _sources_of(where) & _sources_of(private):
         raise ConfigError(

@@ -41,7 +41,12 @@ from tasks.reporting.text_map import map_plot
 from tasks.steps.values import TextTable
 from tasks.writing.texts import read_samples
 
-PLOTS = {"fid_accuracy": fid_accuracy_plot, "weights": weights_plot, "map": map_plot, "confusion": confusion_plot}
+PLOTS = {
+    "fid_accuracy": fid_accuracy_plot,
+    "weights": weights_plot,
+    "map": map_plot,
+    "confusion": confusion_plot,
+}
 PLOTS |= {"balance": balance_plot}
 CLASS_SCORES = "class_scores.csv"
 
@@ -64,20 +69,28 @@ def finish_run(run: Run, results: RunResults) -> dict[str, Any]:
         report = unchanged
         run.tools.tracker.end("FINISHED")
     else:
-        run.tools.artifacts.write_text(f"runs/{name.run_id}/report.json", json.dumps(to_json(report)))
+        run.tools.artifacts.write_text(
+            f"runs/{name.run_id}/report.json", json.dumps(to_json(report))
+        )
         with display().waiting("writing the report"):
             write_report(run.tools.artifacts, name.run_id)
         with display().waiting("sending the results to MLflow"):
             _track(run, report, results.synthetic, result_line(draft))
     finished_summary = summary(run, report, _mlflow(run))
     values = finished_summary.to_json()
-    run.tools.artifacts.write_text(f"runs/{name.run_id}/summary.json", json.dumps(values, indent=2, allow_nan=False))
+    run.tools.artifacts.write_text(
+        f"runs/{name.run_id}/summary.json", json.dumps(values, indent=2, allow_nan=False)
+    )
     show_result(values, run.tools.tracker.ui_link())
     ended = {"state": "done", "ended": now(), "not_private": report.not_private}
-    run.manifest.update(**ended, **run.money, mlflow_run_id=finished_summary.mlflow_run_id, error=None)
+    run.manifest.update(
+        **ended, **run.money, mlflow_run_id=finished_summary.mlflow_run_id, error=None
+    )
     # A flow call returns the data of the final state, which is the summary.
     state = "Degraded" if report.degraded else "Completed"
-    return cast("dict[str, Any]", Completed(name=state, message=result_line(finished_summary), data=values))
+    return cast(
+        "dict[str, Any]", Completed(name=state, message=result_line(finished_summary), data=values)
+    )
 
 
 def write_report(artifacts: Artifacts, run_id: str) -> Path:
@@ -114,7 +127,9 @@ def _unchanged(run: Run, report: RunRecord) -> RunRecord | None:
     if not run.manifest.was_done or not all(texts) or not artifacts.exists(f"{folder}/report.html"):
         return None
     earlier, finished = (json.loads(text or "{}") for text in texts)
-    is_tracked = tracker.has_results and not tracker.problem and not finished.get("tracking_problem")
+    is_tracked = (
+        tracker.has_results and not tracker.problem and not finished.get("tracking_problem")
+    )
     if not is_tracked or finished["mlflow_run_id"] != tracker.mlflow_run_id:
         return None
     moving = {name: earlier[name] for name in ("seconds", "budget") if name in earlier}
@@ -140,20 +155,29 @@ def _report(run: Run, results: RunResults) -> RunRecord:
         **_spending(run, results),
         iterations=tuple(run.facts_so_far),
         degraded=(*_degraded(run, results), *describe_problems(answers)),
-        warnings=(*run.prepared.warnings, *(run.discriminator.warnings if run.discriminator else ())),
+        warnings=(
+            *run.prepared.warnings,
+            *(run.discriminator.warnings if run.discriminator else ()),
+        ),
         scores=scores,
         outgoing=outgoing(run),
         map=_map(run, results),
         places={
             **({"synthetic texts": where(results.synthetic.path)} if results.synthetic else {}),
             "all artifacts": where(folder),
-            **({"student": where(results.folder or f"{folder}/student")} if run.prepared.card.has_classes else {}),
+            **(
+                {"student": where(results.folder or f"{folder}/student")}
+                if run.prepared.card.has_classes
+                else {}
+            ),
             "MLflow": _mlflow(run),
         },
         versions=versions(),
         approval=str(Approval(**approval)) if (approval := run.manifest.values["approval"]) else "",
         opens_rows=config.uses_private_rows,
-        parties=actual_parties(parties, map(run.tools.artifacts.info, run.releases)) if parties else None,
+        parties=actual_parties(parties, map(run.tools.artifacts.info, run.releases))
+        if parties
+        else None,
         balance=_balance(run, results.written),
         usefulness=usefulness(run, results),
         sections=(
@@ -161,7 +185,9 @@ def _report(run: Run, results: RunResults) -> RunRecord:
             *((Section("Discriminator", run.discriminator.sentence),) if run.discriminator else ()),
         ),
         discriminator=run.discriminator,
-        audited=describe_audits(*audits_of_releases(run.tools.artifacts, audits_of(run.prepared.guarantee))),
+        audited=describe_audits(
+            *audits_of_releases(run.tools.artifacts, audits_of(run.prepared.guarantee))
+        ),
         budget=_budget(run),
         stubs=tuple(model.name for model in run.config.models if model.is_stub),
         answers=answers,
@@ -179,7 +205,12 @@ def _budget(run: Run) -> dict[str, Any] | None:
     """Return what the dataset has spent of its cap now; None without private records or cap."""
     dataset = run.tools.run_name.dataset
     status = run.tools.ledger.status(dataset) if dataset else None
-    if status is None or status.cap is None or not math.isfinite(status.cap) or run.prepared.guarantee.non_private:
+    if (
+        status is None
+        or status.cap is None
+        or not math.isfinite(status.cap)
+        or run.prepared.guarantee.non_private
+    ):
         return None
     values = {"cap": status.cap, "delta": status.delta or 0.0, "spent": status.spent}
     return {"dataset": run.dataset} | {name: round(value, 9) for name, value in values.items()}
@@ -278,7 +309,12 @@ def _balance(run: Run, written: Sequence[TextTable]) -> tuple[ClassShare, ...]:
         test = run.tools.read_rows(run.prepared.test.where)["label"].value_counts(normalize=True)
     named = zip(run.prepared.card.label_names, run.shares, strict=True)
     return tuple(
-        ClassShare(name, share, float(texts.get(name, 0.0)), None if test is None else float(test.get(name, 0.0)))
+        ClassShare(
+            name,
+            share,
+            float(texts.get(name, 0.0)),
+            None if test is None else float(test.get(name, 0.0)),
+        )
         for name, share in named
     )
 
@@ -287,28 +323,48 @@ def _track(run: Run, report: RunRecord, synthetic: ArtifactRef | None, note: str
     """Describe the results for MLflow; a run without noise keeps its texts."""
     scores = report.scores
     url = page_url()
-    final = {"privacy/epsilon_total": report.epsilon_spent, "privacy/epsilon_added": report.epsilon_added}
+    final = {
+        "privacy/epsilon_total": report.epsilon_spent,
+        "privacy/epsilon_added": report.epsilon_added,
+    }
     if scores:
         final |= {"student/macro_f1": scores.macro_f1}
         final |= {f"student/{name}": score for name, score in scores.weighted.items()}
     final |= report.usefulness.metrics() if report.usefulness else {}
-    final |= {"discriminator/accuracy": report.discriminator.student.value} if report.discriminator else {}
+    final |= (
+        {"discriminator/accuracy": report.discriminator.student.value}
+        if report.discriminator
+        else {}
+    )
     results: dict[str, Any] = {
         "note": f"{note}\n\nShow it: `wasp show {report.run_id}`",
         "link": f"[Run in Prefect]({url})" if url else "",
     }
     results["tags"] = {"wasp.degraded": "; ".join(report.degraded) or "no"}
-    results["datasets"] = {Path(run.prepared.test.where.path).stem: "test"} if run.prepared.test else {}
-    results["datasets"] |= {run.tools.private.name: "private"} if run.config.private is not None else {}
+    results["datasets"] = (
+        {Path(run.prepared.test.where.path).stem: "test"} if run.prepared.test else {}
+    )
+    results["datasets"] |= (
+        {run.tools.private.name: "private"} if run.config.private is not None else {}
+    )
     files: list[str] = []
     if scores and scores.per_class:
-        table = pd.DataFrame(dict(scores.per_class)).T.astype({"rows": int}).round(4).to_csv(index_label="class")
+        table = (
+            pd.DataFrame(dict(scores.per_class))
+            .T.astype({"rows": int})
+            .round(4)
+            .to_csv(index_label="class")
+        )
         run.tools.artifacts.write_text(f"runs/{report.run_id}/{CLASS_SCORES}", table)
         files.append(CLASS_SCORES)
     if synthetic is not None:
         run.tools.artifacts.fetch(synthetic.path)
         table = PurePosixPath(synthetic.path).name
-        results["synthetic"] = {"path": table, "name": f"{report.task}-synthetic", "sha256": synthetic.sha256}
+        results["synthetic"] = {
+            "path": table,
+            "name": f"{report.task}-synthetic",
+            "sha256": synthetic.sha256,
+        }
         files += [] if run.prepared.guarantee.non_private else [table]
         files += [*_write_pictures(run, report), "report.html"]
         if run.prepared.card.has_classes:

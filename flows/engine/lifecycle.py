@@ -68,7 +68,11 @@ def flow_run_name() -> str:
         config = with_changes(config, parameters.get("changes"))
     except (ConfigError, TypeError, ValueError):
         return f"{name}-{started}"
-    data = dataset_name(config.private).rpartition("/")[2] if config.private else Path(config.task).stem
+    data = (
+        dataset_name(config.private).rpartition("/")[2]
+        if config.private
+        else Path(config.task).stem
+    )
     return f"{name}-{data}-e{config.epsilon:g}-s{config.execution.seed}-{started}"
 
 
@@ -83,17 +87,28 @@ def method_flow(
     """
 
     def decorate(algorithm: Callable[[AnyRun], RunResults]) -> Flow[..., dict[str, Any]]:
-        def shell(config: AnyConfig, resumes: str | None = None, changes: Changes = None) -> dict[str, Any]:
+        def shell(
+            config: AnyConfig, resumes: str | None = None, changes: Changes = None
+        ) -> dict[str, Any]:
             return _execute(algorithm, kind, config, resumes, changes)
 
         update_wrapper(shell, algorithm)
         del shell.__wrapped__  # type: ignore[attr-defined]  # Prefect would read the algorithm's parameters
         shell.__doc__ = f"{inspect.getdoc(algorithm)}{PARAMETERS}"
         # Types, not names: Prefect pickles a served flow without names that only annotations use.
-        shell.__annotations__ = {"config": config, "resumes": str | None, "changes": Changes, "return": dict[str, Any]}
+        shell.__annotations__ = {
+            "config": config,
+            "resumes": str | None,
+            "changes": Changes,
+            "return": dict[str, Any],
+        }
         runner = ConfiguredTaskRunner()
-        version = file_hash(inspect.getfile(algorithm))  # by default that of this file, the same for all methods
-        named = flow(name=shell.__name__, version=version, flow_run_name=flow_run_name, task_runner=runner)
+        version = file_hash(
+            inspect.getfile(algorithm)
+        )  # by default that of this file, the same for all methods
+        named = flow(
+            name=shell.__name__, version=version, flow_run_name=flow_run_name, task_runner=runner
+        )
         return named(shell)
 
     return decorate
@@ -127,12 +142,18 @@ def _execute(
             raise ConfigError(explain_change(prepared, resumes))
         context.folder = home / "runs" / name.run_id
         with share_caches(home), lock_run(home, name.run_id, prepared.tools.ledger):
-            finished_summary = load_finished_summary(prepared.tools.artifacts, name.run_id, config.privacy.respends)
+            finished_summary = load_finished_summary(
+                prepared.tools.artifacts, name.run_id, config.privacy.respends
+            )
             manifest = open_manifest(flow_name, prepared, keep_choice=resumes is not None)
             if finished_summary is not None:
                 return finished_summary
             if prepared.plan.charges:
-                by = f"{current_user()}, approved by {prepared.approval.by}" if prepared.approval else current_user()
+                by = (
+                    f"{current_user()}, approved by {prepared.approval.by}"
+                    if prepared.approval
+                    else current_user()
+                )
                 prepared.tools.ledger.reserve(name.dataset, prepared.plan, by)
             context.has_started = True
             with _record_failure(kind(prepared, manifest, started), context) as run:
@@ -162,13 +183,17 @@ def _store_failure(run: Run, context: ErrorContext, error: BaseException) -> Non
         page.defer(fail_down_models)
     resume = f"wasp resume {run.tools.run_id}"
     message = (
-        describe_error(error, context) if isinstance(error, Exception) else f"{type(error).__name__}. Next: {resume}"
+        describe_error(error, context)
+        if isinstance(error, Exception)
+        else f"{type(error).__name__}. Next: {resume}"
     )
     try:
         if is_interrupted:
             report_interruption()
             run_page.show_text("stopped", "This run was stopped", stopped_text(run))
-        run.manifest.update(state="failed" if is_failed else "interrupted", ended=now(), error=message, **run.money)
+        run.manifest.update(
+            state="failed" if is_failed else "interrupted", ended=now(), error=message, **run.money
+        )
         run.tools.tracker.end("FAILED")
     except (OSError, WaspError) as further:
         display().say(f"The failure could not be stored in the manifest: {further}")
@@ -180,8 +205,14 @@ def return_reservation(run: Run) -> str:
     name = run.tools.run_name
     if not name.dataset:
         return ""
-    if any(entry.kind in RELEASING for entry in run.tools.ledger.history(name.dataset) if entry.run_id == name.run_id):
-        return f"Its remaining budget is still reserved. Return it with: wasp abandon {name.run_id}."
+    if any(
+        entry.kind in RELEASING
+        for entry in run.tools.ledger.history(name.dataset)
+        if entry.run_id == name.run_id
+    ):
+        return (
+            f"Its remaining budget is still reserved. Return it with: wasp abandon {name.run_id}."
+        )
     run.tools.ledger.finish(name.dataset, name.run_id)
     return "The reserved budget was returned."
 
@@ -202,7 +233,11 @@ def stopped_text(run: Run) -> str:
 def reserved_lines(run: Run) -> list[str]:
     """Return a line about the budget that open runs of the dataset have reserved; none if nothing is reserved."""
     name = run.tools.run_name
-    reserved = run.tools.ledger.status(name.dataset).reserved if name.dataset and run.prepared.plan.charges else 0.0
+    reserved = (
+        run.tools.ledger.status(name.dataset).reserved
+        if name.dataset and run.prepared.plan.charges
+        else 0.0
+    )
     if not reserved:
         return []
     return [
@@ -220,7 +255,9 @@ def _tag(run: Run) -> None:
     tags = [run.prepared.card.name, f"epsilon {config.epsilon:g}", f"seed {config.execution.seed}"]
     tags += ["NOT PRIVATE"] if run.prepared.guarantee.non_private else []
     with get_client(sync_client=True) as client:
-        present = client.read_flow_run(UUID(str(flow_run_id))).tags  # of the deployment, or of a person
+        present = client.read_flow_run(
+            UUID(str(flow_run_id))
+        ).tags  # of the deployment, or of a person
         client.update_flow_run(UUID(str(flow_run_id)), tags=sorted({*present, *tags}))
 
 
@@ -232,7 +269,9 @@ def _announce(run: Run) -> None:
     page.defer(lambda: _tag(run))
     earlier = manifest.values["prefect_run_id"]
     page.defer(lambda: end_left_tasks(earlier))
-    manifest.update(prefect_run_id=str(runtime.flow_run.id) if runtime.flow_run.id else None, plan=plan)
+    manifest.update(
+        prefect_run_id=str(runtime.flow_run.id) if runtime.flow_run.id else None, plan=plan
+    )
     run_page.show_plan(plan)
     start_tracking(run)
     run_page.show_mlflow(run.tools.tracker.ui_link())

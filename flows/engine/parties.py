@@ -30,7 +30,9 @@ def federation_of(config: AnyConfig) -> Federation | None:
     choice = config.parties
     if choice is None:
         return None
-    registry, coordinator = read_registry(Path(resolve_path(choice.registry, config.data_root)).expanduser())
+    registry, coordinator = read_registry(
+        Path(resolve_path(choice.registry, config.data_root)).expanduser()
+    )
     parties = Parties(len(registry), choice.minimum or len(registry), choice.colluding)
     return Federation(config.flow_name, registry, coordinator, parties, choice.minutes)
 
@@ -47,7 +49,9 @@ def identify_parties(config: AnyConfig, federation: Federation, secret: bytes) -
             f"parties.registry: {choice.registry} lacks this coordinator's key, and parties accept only plans "
             f"that it signed. Write its line and give the file to every party: {COORDINATOR}: {public_line(secret)}"
         )
-    return digest(["federation", choice.name, registry_digest(federation.registry, list(federation.registry))])
+    return digest(
+        ["federation", choice.name, registry_digest(federation.registry, list(federation.registry))]
+    )
 
 
 def read_registry(path: Path) -> tuple[dict[str, bytes], bytes]:
@@ -58,7 +62,9 @@ def read_registry(path: Path) -> tuple[dict[str, bytes], bytes]:
     try:
         lines: Any = parse_yaml(path.read_text(encoding="utf-8"), f"parties.registry: {path}")
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"parties.registry: {path} cannot be read ({type(error).__name__}). {HOW}") from None
+        raise ConfigError(
+            f"parties.registry: {path} cannot be read ({type(error).__name__}). {HOW}"
+        ) from None
     if not isinstance(lines, dict) or len(set(lines) - {COORDINATOR}) < 2:
         raise ConfigError(f"parties.registry: {path} names fewer than two parties. {HOW}")
     keys: dict[str, bytes] = {}
@@ -69,7 +75,9 @@ def read_registry(path: Path) -> tuple[dict[str, bytes], bytes]:
             )
         pem = pem_of_line(line)
         if pem is None or pem in keys.values():
-            raise ConfigError(f"parties.registry: {path} has no valid key of its own for '{name}'. {HOW}")
+            raise ConfigError(
+                f"parties.registry: {path} has no valid key of its own for '{name}'. {HOW}"
+            )
         keys[name] = pem
     coordinator = keys.pop(COORDINATOR, b"")
     return keys, coordinator
@@ -81,7 +89,9 @@ def notify_ended(values: Mapping[str, Any], run_id: str) -> None:
     end_run(RemoteFiles(exchange, ROUNDS), run_id)
 
 
-def planned_parties(federation: Federation | None, votes: VotesRelease | None) -> dict[str, Any] | None:
+def planned_parties(
+    federation: Federation | None, votes: VotesRelease | None
+) -> dict[str, Any] | None:
     """Return the part of a plan about the parties and their `votes`; None without parties."""
     if federation is None or votes is None:
         return None
@@ -95,7 +105,9 @@ def planned_parties(federation: Federation | None, votes: VotesRelease | None) -
     }
 
 
-def actual_parties(planned: Mapping[str, Any], releases: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def actual_parties(
+    planned: Mapping[str, Any], releases: Iterable[Mapping[str, Any]]
+) -> dict[str, Any]:
     """Return the part of a report about the parties and their rounds, from the plan and the info of the releases.
 
     A release that was read back from the ledger has no parties.

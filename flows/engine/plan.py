@@ -70,7 +70,12 @@ def measured_embedding(config: AnyConfig) -> dict[str, Any] | None:
     """
     private = config.private
     number = private.public_number if private is not None else None
-    if private is None or number is None or number < MANY_RECORDS or config.flow_name not in EMBEDDING_FLOWS:
+    if (
+        private is None
+        or number is None
+        or number < MANY_RECORDS
+        or config.flow_name not in EMBEDDING_FLOWS
+    ):
         return None
     embedder = RunTools(config, state_folder()).embedder
     texts = [f"record {position} " + "of the usual length " * 15 for position in range(TIMED_TEXTS)]
@@ -78,7 +83,12 @@ def measured_embedding(config: AnyConfig) -> dict[str, Any] | None:
     begun = time.perf_counter()
     embedder.embed(texts)
     minutes = (time.perf_counter() - begun) / TIMED_TEXTS * number / 60
-    return {"records": number, "minutes": minutes, "is_part": private.of is not None, "dataset": private.dataset}
+    return {
+        "records": number,
+        "minutes": minutes,
+        "is_part": private.of is not None,
+        "dataset": private.dataset,
+    }
 
 
 def numbers_of(config: AnyConfig) -> dict[str, Any]:
@@ -101,7 +111,11 @@ def numbers_of(config: AnyConfig) -> dict[str, Any]:
         budget = open_ledger(state_folder()).outlook(name, plan["events"], plan["delta"], is_public)
         budget["repeats"] = _repeated_run(config, budget["repeatable"])
     forecast = opening.to_json() if opening is not None else None
-    return plan | {"warnings": warnings_of(config, card, guarantee), "budget": budget, "opening": forecast}
+    return plan | {
+        "warnings": warnings_of(config, card, guarantee),
+        "budget": budget,
+        "opening": forecast,
+    }
 
 
 def _repeated_run(config: AnyConfig, candidates: Sequence[str]) -> str:
@@ -115,7 +129,9 @@ def _repeated_run(config: AnyConfig, candidates: Sequence[str]) -> str:
         if manifest.get("flow") != config.flow_name:
             continue
         try:
-            earlier = with_declared_rows(read_stored(type(config), manifest), state_folder()).without_rows()
+            earlier = with_declared_rows(
+                read_stored(type(config), manifest), state_folder()
+            ).without_rows()
         except ConfigError:  # of a version whose settings this one refuses: not the same run
             continue
         if _compared(earlier) == _compared(config):
@@ -125,7 +141,9 @@ def _repeated_run(config: AnyConfig, candidates: Sequence[str]) -> str:
 
 def _compared(config: AnyConfig) -> dict[str, Any]:
     """Return the settings on which the id of a run depends, and its task."""
-    return config.model_dump(mode="json", exclude=SETTINGS_OF_EXECUTION) | {"task": Path(config.task).stem}
+    return config.model_dump(mode="json", exclude=SETTINGS_OF_EXECUTION) | {
+        "task": Path(config.task).stem
+    }
 
 
 def plan_of(
@@ -144,8 +162,14 @@ def plan_of(
     160 characters. Models write equal shares concurrently.
     """
     cached = lengths or {}
-    tokens = {plm.name: _tokens(config, card, plm.name, cached.get(plm.name)) for plm in config.models}
-    minutes = [_calls(config, name) * lengths.seconds / 60 for name, lengths in cached.items() if lengths.seconds > 0]
+    tokens = {
+        plm.name: _tokens(config, card, plm.name, cached.get(plm.name)) for plm in config.models
+    }
+    minutes = [
+        _calls(config, name) * lengths.seconds / 60
+        for name, lengths in cached.items()
+        if lengths.seconds > 0
+    ]
     promise = guarantee.promise
     plan: dict[str, Any] = {
         "task": card.name,
@@ -158,7 +182,9 @@ def plan_of(
         "tokens_out": round(sum(written for _, written in tokens.values())),
         "dollars_about": _dollars(config, tokens),
         "measured": sorted(cached),
-        "minutes_of_writing": max(minutes, default=0.0) if len(minutes) == len(config.models) else None,
+        "minutes_of_writing": max(minutes, default=0.0)
+        if len(minutes) == len(config.models)
+        else None,
         "max_dollars": config.limits.max_dollars,
         "releases": len(guarantee.charges),
         "events": [dict(charge.event) for charge in guarantee.charges],
@@ -177,7 +203,11 @@ def plan_of(
         "export_approval": config.export.approval,
         "approval": config.execution.approval,
     }
-    return plan | {"lines": _privacy_lines(plan, [line for release in guarantee.releases for line in release.plan()])}
+    return plan | {
+        "lines": _privacy_lines(
+            plan, [line for release in guarantee.releases for line in release.plan()]
+        )
+    }
 
 
 def _privacy_lines(plan: Mapping[str, Any], release_lines: Sequence[str]) -> list[str]:
@@ -195,20 +225,26 @@ def _privacy_lines(plan: Mapping[str, Any], release_lines: Sequence[str]) -> lis
         lines.append(f"group         {plan['group']}: charged to all datasets of this group")
     stated = epsilon_text(plan["epsilon_stated"])
     exact = epsilon_text(plan["epsilon_exact"])
-    lines.append(f"epsilon       stated {stated}, exact {exact}, delta {plan['delta']:g}, {plan['adjacency']}")
+    lines.append(
+        f"epsilon       stated {stated}, exact {exact}, delta {plan['delta']:g}, {plan['adjacency']}"
+    )
     if plan["parties"] is not None:
         lines += planned_lines(plan["parties"], epsilon_text)
     return lines
 
 
-def _tokens(config: AnyConfig, card: TaskCard, model: str, lengths: Lengths | None) -> tuple[float, float]:
+def _tokens(
+    config: AnyConfig, card: TaskCard, model: str, lengths: Lengths | None
+) -> tuple[float, float]:
     """Return the input and output tokens of one model, with an equal share of the calls to its group of models."""
     characters = sum(share * _characters(card, asks) for asks, share in _shares(config, model))
     per_token = CHARACTERS_PER_TOKEN
     if lengths is not None and lengths.tokens_in > 0:
         per_token = lengths.characters / lengths.tokens_in
     calls = _calls(config, model)
-    return characters / per_token, calls * (card.max_tokens if lengths is None else lengths.tokens_out)
+    return characters / per_token, calls * (
+        card.max_tokens if lengths is None else lengths.tokens_out
+    )
 
 
 def _calls(config: AnyConfig, model: str) -> float:
@@ -222,8 +258,14 @@ def _shares(config: AnyConfig, model: str) -> list[tuple[PlannedCalls, float]]:
 
 def _dollars(config: AnyConfig, tokens: Mapping[str, tuple[float, float]]) -> float:
     """Return the dollars of all models; a model without a price costs nothing."""
-    priced = [(tokens[plm.name], price) for plm in config.models if (price := plm.stated_price) is not None]
-    return sum((read * price.input + written * price.output) / 1e6 for (read, written), price in priced)
+    priced = [
+        (tokens[plm.name], price)
+        for plm in config.models
+        if (price := plm.stated_price) is not None
+    ]
+    return sum(
+        (read * price.input + written * price.output) / 1e6 for (read, written), price in priced
+    )
 
 
 def _characters(card: TaskCard, calls: PlannedCalls) -> int:
@@ -232,7 +274,9 @@ def _characters(card: TaskCard, calls: PlannedCalls) -> int:
     text = "x" * EXAMPLE_CHARACTERS
     bad = (text,) * (examples // 2)
     good = (text,) * (examples - examples // 2)
-    prompt = contrastive(card, label, "", good, bad, 0) if examples else zero_shot(card, label, "", 0)
+    prompt = (
+        contrastive(card, label, "", good, bad, 0) if examples else zero_shot(card, label, "", 0)
+    )
     return len(prompt.text) + (EXAMPLE_CHARACTERS if calls.is_variation else 0)
 
 
@@ -268,6 +312,7 @@ def refused_endpoints(tools: RunTools) -> list[str]:
         except WaspError:  # a run reports the reason
             continue
         warnings += [
-            f"model '{plm.name}': {host} refuses connections. Start its server before the run" for host in hosts
+            f"model '{plm.name}': {host} refuses connections. Start its server before the run"
+            for host in hosts
         ]
     return warnings

@@ -79,7 +79,9 @@ class Prepared:
         return self.parts.card
 
 
-def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None, resumes: str | None = None) -> Prepared:
+def prepare(
+    flow: str, config: AnyConfig, home: Path, ask: Ask | None = None, resumes: str | None = None
+) -> Prepared:
     """Check everything, identify the private dataset if there is one, and plan; nothing is reserved or spent.
 
     `resumes`: the id of the run to resume; what is prepared has another id if something changed.
@@ -102,7 +104,9 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None, re
     for model in config.models:
         tools.model(model.name)
     own = method.contents(tools)
-    references = {field: _reference(field, rows, card, tools) for field, rows in config.open_rows.items()}
+    references = {
+        field: _reference(field, rows, card, tools) for field, rows in config.open_rows.items()
+    }
     test, public, shown = (references.get(field) for field in ("test", "public", "few_shot"))
     federation = federation_of(config)
     if federation is not None:
@@ -113,7 +117,11 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None, re
         tools.exchange.below(ROUNDS)
     warnings = tuple(warnings_of(config, card, guarantee))
     approval = ask(tools, card, guarantee, warnings) if ask is not None else None
-    identity = identify(tools.zone, tools.private, card.label_names, public_texts(tools)) if config.private else None
+    identity = (
+        identify(tools.zone, tools.private, card.label_names, public_texts(tools))
+        if config.private
+        else None
+    )
     if config.private and dataset_of(config)[1]:
         require_rows_of(tools.zone, tools.private, card.label_names)
     if federation is not None:
@@ -127,11 +135,23 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None, re
         charges = (shared_charge(shared),) * len(charges)
     plan = BudgetPlan(run_name.run_id, flow, guarantee.promise.delta, charges)
     return Prepared(
-        tools.named(run_name), parts, guarantee, plan, test, public, warnings, approval, asked, shown, federation
+        tools.named(run_name),
+        parts,
+        guarantee,
+        plan,
+        test,
+        public,
+        warnings,
+        approval,
+        asked,
+        shown,
+        federation,
     )
 
 
-def _as_planned_before(guarantee: Guarantee[Release], run: RunName, home: Path) -> Guarantee[Release]:
+def _as_planned_before(
+    guarantee: Guarantee[Release], run: RunName, home: Path
+) -> Guarantee[Release]:
     """Return the guarantee with the noise of a training as the first start of the run reserved it."""
     training = guarantee.of(TrainingRelease)
     if training is None:
@@ -157,7 +177,9 @@ def require_fitting_records(config: AnyConfig, home: Path) -> None:
         if not config.execution.approval:
             _require_fitting_records(with_declared_rows(config, home).without_rows(), home)
     except NoFittingRowsError as error:
-        raise ConfigError(f"{error}. Nothing was charged; this answer has no noise, so it is not private") from None
+        raise ConfigError(
+            f"{error}. Nothing was charged; this answer has no noise, so it is not private"
+        ) from None
     except ConfigError:  # the checks of the run state it, with all other problems
         return
 
@@ -167,7 +189,10 @@ def _require_fitting_records(config: AnyConfig, home: Path) -> None:
     private = config.private
     if private is None or not card.has_classes or dataset_of(config)[1]:
         return
-    if private.dataset is not None and view_of(open_ledger(home), private.dataset).public_classes is not None:
+    if (
+        private.dataset is not None
+        and view_of(open_ledger(home), private.dataset).public_classes is not None
+    ):
         return
     tools = RunTools(config, home)
     require_rows_of(tools.zone, tools.private, card.label_names)
@@ -191,7 +216,9 @@ def check_numbers(config: AnyConfig, card: TaskCard) -> None:
     models = len(config.plms)
     classes = len(card.labels)
     if not card.has_classes and find_method(config.flow_name).needs_classes:
-        raise ConfigError(f"task: '{card.name}' has no labels, but {config.flow_name} trains on classes. Add labels")
+        raise ConfigError(
+            f"task: '{card.name}' has no labels, but {config.flow_name} trains on classes. Add labels"
+        )
     if not card.has_classes and config.text_labels in ("soft", "hard"):
         raise ConfigError(f"text_labels: {config.text_labels} needs a task with labels. Remove it")
     needed = models * classes
@@ -206,7 +233,11 @@ def check_numbers(config: AnyConfig, card: TaskCard) -> None:
             f"method.samples: {method.samples} texts in {method.iterations} iterations are fewer than one per model "
             f"and class in a round. Raise method.samples to {needed * method.iterations} or lower method.iterations"
         )
-    if config.guarantee is not None and method.voting.releases and method.candidates < MIN_TEXTS * classes:
+    if (
+        config.guarantee is not None
+        and method.voting.releases
+        and method.candidates < MIN_TEXTS * classes
+    ):
         raise ConfigError(
             f"method: {method.candidates} candidates in the first vote are fewer than {MIN_TEXTS} per class ({classes} "
             f"classes). Raise {' or '.join(f'method.{name}' for name in method.starts)}, or lower method.iterations"
@@ -235,15 +266,26 @@ def _name(
         fingerprint = identity.fingerprint
         key = tools.zone.key if config.private else ""
         known, _ = dataset_of(config)
-        dataset = tools.ledger.register(known, fingerprint, identity.records, key=key, marks=identity.marks)
+        dataset = tools.ledger.register(
+            known, fingerprint, identity.records, key=key, marks=identity.marks
+        )
         if config.private is not None:
             join_group(tools.ledger, config.private, dataset)
             notify_owner(tools.ledger, dataset, tools.home)
     stored = read_manifest(tools.artifacts, resumes) if resumes else {}
     settings = stored_settings(config, stored) if stored else None
-    models = [[model.name, tools.model(model.name).identity, *["list"] * model.is_listed] for model in config.models]
+    models = [
+        [model.name, tools.model(model.name).identity, *["list"] * model.is_listed]
+        for model in config.models
+    ]
     current = RunParts(
-        flow, settings or settings_of(config), card, models, tools.embedder.identity, fingerprint, tuple(contents)
+        flow,
+        settings or settings_of(config),
+        card,
+        models,
+        tools.embedder.identity,
+        fingerprint,
+        tuple(contents),
     )
     task = Path(config.task).stem.replace("_", "-")
     name = f"{flow}-{task}-e{config.epsilon:g}-s{config.execution.seed}"
@@ -252,7 +294,9 @@ def _name(
         current,
         name,
         is_listed,
-        lambda run_id: run_id == resumes if resumes else bool(read_manifest(tools.artifacts, run_id)),
+        lambda run_id: (
+            run_id == resumes if resumes else bool(read_manifest(tools.artifacts, run_id))
+        ),
     )
     if run_id == resumes:
         require_resumable(flow, stored, parts.settings)
@@ -268,7 +312,9 @@ def explain_change(prepared: Prepared, run_id: str) -> str:
         return f"{tools.artifacts.where('runs')}: there is no run '{run_id}'. List runs with: wasp runs"
     is_same = stored_settings(tools.config, manifest) is not None
     texts = tools.artifacts.finished(f"runs/{run_id}/iteration=0/plm=*/samples.parquet")
-    parts = replace(prepared.parts, card=load_task(tools.config.task))  # whole: that of the id may lack a field
+    parts = replace(
+        prepared.parts, card=load_task(tools.config.task)
+    )  # whole: that of the id may lack a field
     changed = changed_parts(parts, manifest, is_same, texts)
     writer = written_by(manifest)
     this = written_by(initial_values(run_id, flow, None, {}))

@@ -42,11 +42,20 @@ def preview_rows(config: AnyConfig, home: Path, rows: int) -> dict[str, Any]:
             cleaned = judge(completion, prompt, card.language)
             tally.add(cleaned, completion)
             usage += completion.usage
-            row = {"plm": plm, "label": prompt.label, "text": cleaned.text, "reason": cleaned.reason}
+            row = {
+                "plm": plm,
+                "label": prompt.label,
+                "text": cleaned.text,
+                "reason": cleaned.reason,
+            }
             previewed.append(row | {"remarks": _remarks(cleaned, completion)})
         answers[plm] = counts_of(tally, len(prompts), sum(traffic_of(model).values(), Traffic()))
     cost = {"dollars": usage.dollars, "dollars_estimated": usage.estimated_dollars}
-    counts = {"calls": usage.calls, "tokens_out": usage.tokens_out, "findings": describe_findings(answers)}
+    counts = {
+        "calls": usage.calls,
+        "tokens_out": usage.tokens_out,
+        "findings": describe_findings(answers),
+    }
     return {"rows": previewed, **counts, **cost, "epsilon_spent": 0}
 
 
@@ -70,7 +79,9 @@ def is_up(tools: RunTools, card: TaskCard, plm: str, iteration: int) -> bool:
     return True
 
 
-def sample_prompts(tools: RunTools, card: TaskCard, plm: str, rows: int, iteration: int = 0) -> list[Prompt]:
+def sample_prompts(
+    tools: RunTools, card: TaskCard, plm: str, rows: int, iteration: int = 0
+) -> list[Prompt]:
     """Return zero-shot prompts for `rows` texts of each class, in turn; a run starts with the same prompts.
 
     A model that only varies texts gets one text with gaps. Prompts of DP-KPS contain random terms of its public
@@ -79,7 +90,11 @@ def sample_prompts(tools: RunTools, card: TaskCard, plm: str, rows: int, iterati
     seed = tools.config.execution.seed
     if plm not in tools.config.writers:
         call = Call(Turn(plm_index=0, iteration=iteration, seed=seed), card.label_names[0], 0)
-        return [generation_prompt(card, call, Manner(variation="blanks"), "", Parent(0, f"This is a {card.item}."))]
+        return [
+            generation_prompt(
+                card, call, Manner(variation="blanks"), "", Parent(0, f"This is a {card.item}.")
+            )
+        ]
     counts = dict.fromkeys(card.label_names, rows)
     number = tools.config.writers.index(plm)
     phrases = find_method(tools.config.flow_name).preview_phrases

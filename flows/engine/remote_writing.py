@@ -20,7 +20,9 @@ from tasks.writing.texts import write_samples
 
 
 @flow(flow_run_name="write {job[plm]} t={job[iteration]}")
-def write_texts(config: dict[str, Any], run: dict[str, str], stores: dict[str, str], job: dict[str, Any]) -> str:
+def write_texts(
+    config: dict[str, Any], run: dict[str, str], stores: dict[str, str], job: dict[str, Any]
+) -> str:
     """Write the texts of one model in one iteration to the artifact store of a run, which starts this flow.
 
     Returns why: computed now, or reused.

@@ -129,10 +129,21 @@ class Run:
         """The common part of the jobs of all new texts, without model and iteration."""
         seed = self.config.execution.seed
         examples = self.examples_per_prompt
-        return WriteJob(self.prepared.card, "", plm_index=0, iteration=0, seed=seed, examples_per_prompt=examples)
+        return WriteJob(
+            self.prepared.card,
+            "",
+            plm_index=0,
+            iteration=0,
+            seed=seed,
+            examples_per_prompt=examples,
+        )
 
     def write_jobs(
-        self, iteration: int, weights: Weights, examples: ArtifactRef | None, written: Sequence[TextTable]
+        self,
+        iteration: int,
+        weights: Weights,
+        examples: ArtifactRef | None,
+        written: Sequence[TextTable],
     ) -> list[WriteJob]:
         """Return one job per PLM; together they write the round's texts and those missing from earlier rounds."""
         jobs = []
@@ -155,14 +166,18 @@ class Run:
             offset += count
         return jobs
 
-    def counts(self, iteration: int, weights: Weights, written: Sequence[TextTable]) -> dict[str, int]:
+    def counts(
+        self, iteration: int, weights: Weights, written: Sequence[TextTable]
+    ) -> dict[str, int]:
         """Return the number of texts for each PLM; a PLM that is down gets none until it responds again.
 
         Once the vote is released, the stored counts are reused: texts cannot join a vote afterwards.
         """
         folder = f"runs/{self.tools.run_id}/iteration={iteration}"
         artifacts = self.tools.artifacts
-        if artifacts.exists(f"{folder}/release.parquet") and (text := artifacts.read_text(f"{folder}/plan.json")):
+        if artifacts.exists(f"{folder}/release.parquet") and (
+            text := artifacts.read_text(f"{folder}/plan.json")
+        ):
             stored: dict[str, int] = json.loads(text)
             return stored
         latest = {table.plm: table.down for table in written}
@@ -172,7 +187,9 @@ class Run:
             if not latest.get(plm) or is_up(self.tools, self.prepared.card, plm, iteration)
         }
         existing = sum(table.samples.rows for table in written)
-        counts = allocate(self.texts_after(iteration) - existing, available or weights, self.least_share)
+        counts = allocate(
+            self.texts_after(iteration) - existing, available or weights, self.least_share
+        )
         artifacts.write_text(f"{folder}/plan.json", json.dumps(counts))
         return counts
 
@@ -193,8 +210,14 @@ class Run:
         """
         new = [table for table in written if table.iteration == iteration]
         down = [table for table in new if table.down]
-        released = self.tools.artifacts.exists(f"runs/{self.tools.run_id}/iteration={iteration}/release.parquet")
-        stops = self.config.execution.on_model_down == "stop" and self.is_voted_on(iteration) and not released
+        released = self.tools.artifacts.exists(
+            f"runs/{self.tools.run_id}/iteration={iteration}/release.parquet"
+        )
+        stops = (
+            self.config.execution.on_model_down == "stop"
+            and self.is_voted_on(iteration)
+            and not released
+        )
         if down and (stops or len(down) == len(new)):
             error = ModelsDownError(_down_text(iteration, down, len(new)))
             in_step(error, f"generate t={iteration}")
@@ -221,7 +244,9 @@ class Run:
         """Return the job that measures all texts so far."""
         fid = self.config.evaluation.fid_reference
         seed = self.config.execution.seed
-        return MeasureJob(iteration, tuple(written), fid, self.prepared.test, self.prepared.public, seed)
+        return MeasureJob(
+            iteration, tuple(written), fid, self.prepared.test, self.prepared.public, seed
+        )
 
     @property
     def vote_scope(self) -> str:
@@ -251,7 +276,9 @@ class Run:
         federation = self.prepared.federation
         if federation is None:
             return self.release(vote, spec, votable)
-        return self.release(federated_vote, spec, votable, federation, self.dropped, get_run_logger().info)
+        return self.release(
+            federated_vote, spec, votable, federation, self.dropped, get_run_logger().info
+        )
 
     @property
     def student_spec(self) -> StudentSpec:
@@ -287,10 +314,18 @@ class Run:
 
     def loss(self, entries: Sequence[Entry]) -> float:
         """Return the composed epsilon of these entries; 0 without entries."""
-        return epsilon_of([entry.event for entry in entries], self.prepared.guarantee.promise.delta) if entries else 0.0
+        return (
+            epsilon_of([entry.event for entry in entries], self.prepared.guarantee.promise.delta)
+            if entries
+            else 0.0
+        )
 
     def record(
-        self, iteration: int, written: Sequence[TextTable], measured: dict[str, Any], weights: Weights | None = None
+        self,
+        iteration: int,
+        written: Sequence[TextTable],
+        measured: dict[str, Any],
+        weights: Weights | None = None,
     ) -> None:
         """Record an iteration on the run's page, in the terminal and in MLflow; `weights` are those of the next one."""
         self.generated = list(dict.fromkeys([*self.generated, *written]))
@@ -321,11 +356,18 @@ class Run:
         classes = self.prepared.card.label_names
         if self.config.labels_texts:
             self.soft = run_step(
-                label_softly, self.tools, classes, self.density, self.config.text_labels == "hard", written
+                label_softly,
+                self.tools,
+                classes,
+                self.density,
+                self.config.text_labels == "hard",
+                written,
             )
         synthetic = run_step(collect, self.tools, written, self.soft)
         unlabelled = prepared.public if self.student_spec.adaptation == "coral" else None
-        self.trained = TrainJob(tuple(written), self.student_spec, classes, prepared.test, unlabelled, self.soft)
+        self.trained = TrainJob(
+            tuple(written), self.student_spec, classes, prepared.test, unlabelled, self.soft
+        )
         with display().waiting("training the student"):
             student = run_step(train_and_test, self.tools, self.trained)
         return RunResults(student, tuple(written), synthetic)

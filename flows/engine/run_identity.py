@@ -51,7 +51,15 @@ class RunParts:
 
     def digest(self) -> str:
         """Return the digest that ends the id of a run."""
-        values = [self.flow, self.card, self.settings, self.models, self.embedder, self.fingerprint, *self.contents]
+        values = [
+            self.flow,
+            self.card,
+            self.settings,
+            self.models,
+            self.embedder,
+            self.fingerprint,
+            *self.contents,
+        ]
         return digest(values)[:10]
 
     def to_json(self) -> dict[str, Any]:
@@ -90,14 +98,20 @@ def stored_settings(config: AnyConfig, manifest: Mapping[str, Any]) -> Settings 
     They contain settings that this version does not have.
     """
     stored = read_stored(type(config), manifest)
-    if settings_of(stored if config.private else stored.model_copy(update={"private": None})) != settings_of(config):
+    if settings_of(
+        stored if config.private else stored.model_copy(update={"private": None})
+    ) != settings_of(config):
         return None
-    written: Settings = manifest["identity"]["settings"] if "identity" in manifest else _prune(manifest["config"])
+    written: Settings = (
+        manifest["identity"]["settings"] if "identity" in manifest else _prune(manifest["config"])
+    )
     closed = {"private": None} if written.get("private") and config.private is None else {}
     return config.identifying(written | closed)
 
 
-def find_name(parts: RunParts, name: str, is_listed: bool, is_stored: Callable[[str], bool]) -> tuple[str, RunParts]:
+def find_name(
+    parts: RunParts, name: str, is_listed: bool, is_stored: Callable[[str], bool]
+) -> tuple[str, RunParts]:
     """Return the id of a run, and its parts in the form of its digest.
 
     This is the id of an equal run that is stored, also by an earlier version; else that of the current form. `name`
@@ -124,20 +138,32 @@ def require_resumable(flow: str, manifest: Mapping[str, Any], settings: Settings
 
 
 def changed_parts(
-    parts: RunParts, manifest: Mapping[str, Any], is_same: bool, texts: Mapping[str, Mapping[str, Any]]
+    parts: RunParts,
+    manifest: Mapping[str, Any],
+    is_same: bool,
+    texts: Mapping[str, Mapping[str, Any]],
 ) -> str:
     """Return the parts of a run that differ from those of a stored one, for a message.
 
     `is_same`: the settings are equal. `texts`: entries of the texts of the stored run's first iteration, by path. They
     contain task and model, which manifests of earlier versions do not.
     """
-    cards = [layout.card(parts.card, is_listed) for layout in LAYOUTS for is_listed in (True, False)]
+    cards = [
+        layout.card(parts.card, is_listed) for layout in LAYOUTS for is_listed in (True, False)
+    ]
     changed = [] if is_same else ["settings"]
     if "identity" in manifest:
         stored = manifest["identity"]
         now = parts.to_json()
-        now["task file"] = next((value for card in cards if (value := digest(card)) == stored["task file"]), "")
-        return " and ".join([*changed, *(name for name in stored if name != "settings" and stored[name] != now[name])])
+        now["task file"] = next(
+            (value for card in cards if (value := digest(card)) == stored["task file"]), ""
+        )
+        return " and ".join(
+            [
+                *changed,
+                *(name for name in stored if name != "settings" and stored[name] != now[name]),
+            ]
+        )
     if changed or not texts:
         return " and ".join(changed) or "task file, data or models"
     plain = [json.loads(canonical(card)) for card in cards]
@@ -167,7 +193,9 @@ def _prune(values: Mapping[str, Any]) -> Settings:
         settings.pop("parties", None)
     else:  # the fingerprint identifies the parties; the way to reach them does not affect the run id
         identifying = ("minimum", "colluding", "embeddings")
-        settings["parties"] = {name: value for name, value in settings["parties"].items() if name in identifying}
+        settings["parties"] = {
+            name: value for name, value in settings["parties"].items() if name in identifying
+        }
     for embedder in (settings.get("embedder"), (settings.get("vocabulary") or {}).get("embedder")):
         (embedder or {}).pop("backend", None)
     return settings

@@ -32,7 +32,9 @@ def open_manifest(flow: str, prepared: Prepared, keep_choice: bool = False) -> R
         "identity": prepared.parts.to_json(),
     }
     was_done = earlier.get("state") == "done"
-    return RunManifest(artifacts, initial_values(name.run_id, flow, name.dataset, config) | values, was_done)
+    return RunManifest(
+        artifacts, initial_values(name.run_id, flow, name.dataset, config) | values, was_done
+    )
 
 
 def _resolved_paths(prepared: Prepared) -> dict[str, str]:

@@ -35,7 +35,9 @@ def show_iteration(facts: IterationRecord, line: str) -> None:
     """Show an iteration as a table, and log its line."""
     rows = table(facts)
     get_run_logger().info(line)
-    page.defer(lambda: create_table_artifact(rows, key=f"iteration-{facts.iteration}", description=line))
+    page.defer(
+        lambda: create_table_artifact(rows, key=f"iteration-{facts.iteration}", description=line)
+    )
 
 
 def show_result(summary: dict[str, Any], link: str | None) -> None:
@@ -47,5 +49,8 @@ def show_result(summary: dict[str, Any], link: str | None) -> None:
 def result_line(summary: RunSummary) -> str:
     """Return the result of a run in one line, as the message of its state in Prefect and for MLflow."""
     useful = summary.usefulness
-    parts = [f"{formats.scores(summary)}; {formats.outcome(summary)}", *([useful["line"]] if useful else [])]
+    parts = [
+        f"{formats.scores(summary)}; {formats.outcome(summary)}",
+        *([useful["line"]] if useful else []),
+    ]
     return ". ".join([*parts, *(f"Warning: {warning}" for warning in summary.usefulness_warnings)])

@@ -27,11 +27,25 @@ from flows.config.rows import DatasetView
 from flows.config.task_files import SHIPPED as TASKS
 from flows.config.task_files import shipped_tasks
 from flows.engine.addresses import addresses_of
-from flows.runtime.server_policy import FILE, STARTED, ServerPolicy, check_host, serve_others, server_policy
+from flows.runtime.server_policy import (
+    FILE,
+    STARTED,
+    ServerPolicy,
+    check_host,
+    serve_others,
+    server_policy,
+)
 from flows.runtime.state_folder import state_path
 from flows.runtime.stores import open_ledger
 
-__all__ = ["FILE", "STARTED", "find_permitted_config", "require_addresses", "serve_others", "server_policy"]
+__all__ = [
+    "FILE",
+    "STARTED",
+    "find_permitted_config",
+    "require_addresses",
+    "serve_others",
+    "server_policy",
+]
 
 HUB = "hf://"
 _HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
@@ -102,7 +116,9 @@ class _Wall:
         elif kind is AddressKind.EXCHANGE and "://" in value:
             check_host(self._policy, address)
         elif kind is AddressKind.KEY:
-            raise ConfigError(f"{field}: this server cannot tell which host gets {value}. Remove it")
+            raise ConfigError(
+                f"{field}: this server cannot tell which host gets {value}. Remove it"
+            )
         else:
             self._check_public(field, kind, value)
 
@@ -150,12 +166,18 @@ class _Wall:
             return
         for file in [path] if is_base else _files_at(path):
             target = _target(file)
-            if target is None or not target.is_relative_to(self._folder) or target.is_relative_to(self._home):
+            if (
+                target is None
+                or not target.is_relative_to(self._folder)
+                or target.is_relative_to(self._home)
+            ):
                 raise ConfigError(
                     f"{field}: this is not below the data folder of the server (WASP_DATA). Use another file."
                 )
             if not is_base and (name := self._owners.get(_inode(target))) is not None:
-                raise ConfigError(f"{field}: this is a private file of dataset '{name}'. Use another file.")
+                raise ConfigError(
+                    f"{field}: this is a private file of dataset '{name}'. Use another file."
+                )
 
     @property
     def _owners(self) -> dict[tuple[int, int], str]:
@@ -167,18 +189,24 @@ class _Wall:
 
 def _require_own_state(field: str, value: str) -> None:
     if environment().home is None and Path(value).expanduser().resolve() != state_path():
-        raise ConfigError(f"{field}: this server uses its own state folder. Set WASP_HOME of the worker")
+        raise ConfigError(
+            f"{field}: this server uses its own state folder. Set WASP_HOME of the worker"
+        )
 
 
 def _require_own_store(field: str, value: str) -> None:
     if value != environment().artifacts:
-        raise ConfigError(f"{field}: this server uses its own artifacts. Set WASP_ARTIFACTS of the worker to them")
+        raise ConfigError(
+            f"{field}: this server uses its own artifacts. Set WASP_ARTIFACTS of the worker to them"
+        )
 
 
 def _require_folder_name(field: str, value: str) -> None:
     path = PurePosixPath(value)
     if path.is_absolute() or ".." in path.parts or not value.isprintable():
-        raise ConfigError(f"{field}: this name is also a path out of its folder. Write a name without '..'")
+        raise ConfigError(
+            f"{field}: this name is also a path out of its folder. Write a name without '..'"
+        )
 
 
 def _require_shipped_rows(field: str, value: str) -> None:
@@ -215,7 +243,9 @@ def _config_file(name: str) -> Path:
 
 def _is_shipped(path: Path) -> bool:
     target = _target(path)
-    return target is not None and any(target.is_relative_to(folder) for folder in (DATA, CONFIGS, TASKS))
+    return target is not None and any(
+        target.is_relative_to(folder) for folder in (DATA, CONFIGS, TASKS)
+    )
 
 
 def _target(path: Path) -> Path | None:
@@ -241,7 +271,12 @@ def _files_at(path: Path) -> Iterator[Path]:
         entry = open_.pop()
         yield entry
         folder = _target(entry)
-        if folder is not None and folder not in seen and os.access(folder, os.R_OK) and folder.is_dir():
+        if (
+            folder is not None
+            and folder not in seen
+            and os.access(folder, os.R_OK)
+            and folder.is_dir()
+        ):
             seen.add(folder)
             open_ += folder.iterdir()
 

@@ -27,21 +27,33 @@ def output_of(
     report the whole plan counts, unless the run is finished and its manifest exists.
     """
     named = paid_releases_of(artifacts, run_id)
-    releases = tuple(entry for entry in drawn_releases(entries) if entry.run_id == run_id or entry.hash in named)
+    releases = tuple(
+        entry for entry in drawn_releases(entries) if entry.run_id == run_id or entry.hash in named
+    )
     over = any(entry.kind == "finish" and entry.run_id == run_id for entry in entries)
-    at_most = report is None and not (over and artifacts.read_text(f"runs/{run_id}/manifest.json") is not None)
+    at_most = report is None and not (
+        over and artifacts.read_text(f"runs/{run_id}/manifest.json") is not None
+    )
     further: list[Mapping[str, Any]] = []
     if report is not None:
         further = [charge_fields(charge) for charge in report.charges]
     elif at_most:
         further = _planned(run_id, entries)
     missing = unreleased(further, releases)
-    return releases, [*(entry.event for entry in releases), *events_of(missing)], at_most and bool(missing)
+    return (
+        releases,
+        [*(entry.event for entry in releases), *events_of(missing)],
+        at_most and bool(missing),
+    )
 
 
 def _planned(run_id: str, entries: Sequence[Entry]) -> list[Mapping[str, Any]]:
     """Return the charges of the plan that a run reserved last."""
-    plans = [entry.detail["charges"] for entry in entries if (entry.kind, entry.run_id) == ("reserve", run_id)]
+    plans = [
+        entry.detail["charges"]
+        for entry in entries
+        if (entry.kind, entry.run_id) == ("reserve", run_id)
+    ]
     return plans[-1] if plans else []
 
 

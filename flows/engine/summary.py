@@ -45,7 +45,9 @@ def summary(run: Run, report: RunRecord, mlflow: str) -> RunSummary:
         "iterations": [summary_line(facts) for facts in report.iterations],
         "warnings": [*report.warnings, *(useful.warnings if useful else ())],
     }
-    values = shared_values(report, RunSummary) | (shared_values(scores, RunSummary) if scores else {})
+    values = shared_values(report, RunSummary) | (
+        shared_values(scores, RunSummary) if scores else {}
+    )
     return RunSummary(**(values | run.money | own))
 
 
@@ -82,7 +84,11 @@ def summary_line(facts: IterationRecord) -> dict[str, Any]:
         "iteration": facts.iteration,
         "new": dict(facts.new),
         "weights": dict(facts.weights),
-        **{name: facts.value(name) for name in names if name in FIRST_METRICS or name in facts.guided},
+        **{
+            name: facts.value(name)
+            for name in names
+            if name in FIRST_METRICS or name in facts.guided
+        },
         "epsilon": facts.epsilon,
     }
 
@@ -96,7 +102,10 @@ def outgoing(run: Run) -> tuple[Outgoing, ...]:
     connectors = {model.name: model.connector for model in run.config.models}
     for plm in run.models:
         prompts = _prompts(run, [table for table in run.generated if table.plm == plm])
-        usage = sum((iteration.usage[plm] for iteration in run.facts_so_far if plm in iteration.usage), Usage())
+        usage = sum(
+            (iteration.usage[plm] for iteration in run.facts_so_far if plm in iteration.usage),
+            Usage(),
+        )
         destinations = tuple(getattr(run.tools.model(plm), "destinations", ()))
         last = str(prompts["text"].iloc[-1])[:SHOWN_CHARACTERS] if len(prompts) else ""
         different = int(prompts["prompt_key"].nunique())
@@ -111,6 +120,12 @@ def _prompts(run: Run, written: Sequence[TextTable]) -> pd.DataFrame:
         try:
             local = run.tools.artifacts.fetch(str(path))
         except ArtifactError as error:
-            raise ArtifactError(f"{error} First delete samples.parquet in the same folder.") from None
+            raise ArtifactError(
+                f"{error} First delete samples.parquet in the same folder."
+            ) from None
         tables.append(pd.read_parquet(local, columns=["prompt_key", "text"], partitioning=None))
-    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=["prompt_key", "text"])
+    return (
+        pd.concat(tables, ignore_index=True)
+        if tables
+        else pd.DataFrame(columns=["prompt_key", "text"])
+    )

@@ -74,7 +74,11 @@ class RunTools:
     """Opens each connector on first use, once per run (implements tasks.steps.tools.Tools)."""
 
     def __init__(
-        self, config: AnyConfig, home: Path, name: RunName | None = None, parts: SharedStores | None = None
+        self,
+        config: AnyConfig,
+        home: Path,
+        name: RunName | None = None,
+        parts: SharedStores | None = None,
     ) -> None:
         self.config = config
         self.home = home
@@ -90,11 +94,18 @@ class RunTools:
         root = self.config.data_root or str(Path.cwd())
         # A scheduler also unpickles and pickles this object: keep the locations from the run's process.
         parts = self._parts or shared(self.home)
-        return reopened, (self.config.model_copy(update={"data_root": root}), self.name, parts, self.class_names)
+        return reopened, (
+            self.config.model_copy(update={"data_root": root}),
+            self.name,
+            parts,
+            self.class_names,
+        )
 
     def named(self, name: RunName, plms: Sequence[Plm] | None = None) -> RunTools:
         """Return the tools with the run's name, and with other PLMs if given; opened connectors are shared."""
-        config = self.config if plms is None else self.config.model_copy(update={"plms": list(plms)})
+        config = (
+            self.config if plms is None else self.config.model_copy(update={"plms": list(plms)})
+        )
         tools = RunTools(config, self.home, name, self._parts)
         tools._opened = self._opened
         tools._class_names = self._class_names
@@ -137,7 +148,9 @@ class RunTools:
         """Message store of coordinator and parties; ConfigError in a run without parties."""
         parties = self.config.parties
         if parties is None:
-            raise ConfigError("parties: not set, so there is no exchange. Set parties.registry and parties.exchange.")
+            raise ConfigError(
+                "parties: not set, so there is no exchange. Set parties.registry and parties.exchange."
+            )
         address = resolve_path(parties.exchange, self.config.data_root)
         return self._once("exchange", partial(RemoteFiles, address, ROUNDS))
 
@@ -157,7 +170,9 @@ class RunTools:
         config = self.config
         where = self.config.private
         if where is None:
-            raise ConfigError("private: not set, so no private rows can be opened. Set private.path.")
+            raise ConfigError(
+                "private: not set, so no private rows can be opened. Set private.path."
+            )
         private = private_ref(where, lambda: self.ledger, config.data_root, config.execution.seed)
         return replace(private, where=replace(private.where, names=self.class_names))
 
@@ -190,7 +205,9 @@ class RunTools:
             return False
         alone = [model.model_copy(update={"deployment": None}) for model in self.config.plms]
         parameters = {
-            "config": self.config.model_copy(update={"plms": alone}).model_dump(mode="json", exclude_none=True),
+            "config": self.config.model_copy(update={"plms": alone}).model_dump(
+                mode="json", exclude_none=True
+            ),
             "run": asdict(self.run_name),
             "stores": asdict(shared(self.home)),
             "job": TypeAdapter(type(job)).dump_python(job, mode="json"),
@@ -218,7 +235,8 @@ class RunTools:
         artifacts = self.artifacts if self._parts is None else None
         limit = self.config.limits.max_dollars
         return self._once(
-            f"cost budget {self.run_id}", lambda: open_cost_budget(self.home, self.run_id, limit, artifacts)
+            f"cost budget {self.run_id}",
+            lambda: open_cost_budget(self.home, self.run_id, limit, artifacts),
         )
 
     def read_rows(self, where: RowsRef) -> pd.DataFrame:
@@ -242,18 +260,26 @@ class RunTools:
     def tracker(self) -> MlflowRun:
         """The run in MLflow, described by a file in the run's folder."""
         uri = self.config.tracking.mlflow
-        return self._once(f"tracker {self.run_id}", lambda: open_tracked(self.home, self.run_id, uri))
+        return self._once(
+            f"tracker {self.run_id}", lambda: open_tracked(self.home, self.run_id, uri)
+        )
 
-    def progress(self, what: str, total: int, note: Callable[[], str] = str) -> AbstractContextManager[Advance]:
+    def progress(
+        self, what: str, total: int, note: Callable[[], str] = str
+    ) -> AbstractContextManager[Advance]:
         """Show the progress of an operation in the terminal and on the run's page, with the cost so far and `note`."""
-        return shown(what, total, lambda: ", ".join(filter(None, (str(self.cost_budget or ""), note()))))
+        return shown(
+            what, total, lambda: ", ".join(filter(None, (str(self.cost_budget or ""), note())))
+        )
 
     def _plm(self, name: str) -> Plm:
         return next(model for model in self.config.models if model.name == name)
 
     def _raw_model(self, plm: Plm) -> LanguageModel:
         # Loading a model is slow: the checks and the run share one instance.
-        return self._once(f"open {plm}", partial(open_model, model_spec(plm, self.config.data_root, self.home)))
+        return self._once(
+            f"open {plm}", partial(open_model, model_spec(plm, self.config.data_root, self.home))
+        )
 
     def _open_model(self, name: str) -> LanguageModel:
         plm = self._plm(name)
@@ -269,7 +295,10 @@ _REOPENING = threading.Lock()
 
 
 def reopened(
-    config: AnyConfig, name: RunName | None, parts: SharedStores, class_names: tuple[str, ...] | None = None
+    config: AnyConfig,
+    name: RunName | None,
+    parts: SharedStores,
+    class_names: tuple[str, ...] | None = None,
 ) -> RunTools:
     """Return the tools of a run in another process; they are opened once because loading a model is slow.
 

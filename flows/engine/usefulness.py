@@ -39,7 +39,11 @@ def _baseline(run: Run) -> tuple[Baseline | None, Accuracy | None, str]:
         return None, None, NO_TEXTS
     if not run.releases:
         return None, None, NO_RELEASE
-    first = () if run.guides_all else [table for table in run.generated if table.iteration == 0 and not table.part]
+    first = (
+        ()
+        if run.guides_all
+        else [table for table in run.generated if table.iteration == 0 and not table.part]
+    )
     texts = tuple(written for written in first if written.samples.rows)
     density = run.density if run.prepared.card.has_classes else None
     if not texts and density is None:

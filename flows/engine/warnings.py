@@ -21,7 +21,9 @@ def warnings_of(config: AnyConfig, card: TaskCard, guarantee: Guarantee[Release]
     warnings = _about_path(config.private, config) if config.private and config.private.path else []
     warnings += _about_classes(config.private, card) if config.private and card.has_classes else []
     if guarantee.non_private:
-        warnings.append("privacy.epsilon is infinite: NO NOISE is added, results of this run must not be shared")
+        warnings.append(
+            "privacy.epsilon is infinite: NO NOISE is added, results of this run must not be shared"
+        )
     warnings += [
         f"model '{plm.name}': counted with the shipped price of {listed.price.date}, {listed.price.input:g} and "
         f"{listed.price.output:g} dollars per million tokens in and out. Compare {listed.source}, or set price"
@@ -33,7 +35,9 @@ def warnings_of(config: AnyConfig, card: TaskCard, guarantee: Guarantee[Release]
         warnings.append("no test rows: accuracy and FID are not measured")
     if config.guarantee is not None:
         warnings += _about_privacy(config, config.guarantee)
-    return warnings + [warning for release in guarantee.releases for warning in release.warnings(card)]
+    return warnings + [
+        warning for release in guarantee.releases for warning in release.warnings(card)
+    ]
 
 
 def _about_models(config: AnyConfig) -> list[str]:
@@ -73,7 +77,9 @@ def _about_classes(private: PrivateRows, card: TaskCard) -> list[str]:
     declared = view_of(open_ledger(state_folder()), private.dataset).public_classes
     if declared is None:
         command = f"wasp dataset declare {private.dataset}"
-        return [f"private: the classes of '{private.dataset}' are not declared. {UNDECLARED} {command}"]
+        return [
+            f"private: the classes of '{private.dataset}' are not declared. {UNDECLARED} {command}"
+        ]
     forms = {cell_form(name) for name in card.label_names}
     others = [name for name in declared if cell_form(name) not in forms]
     unused = f"private: the task lacks {len(others)} declared classes ({', '.join(others)}). Their records are left out"
@@ -96,7 +102,9 @@ def _about_privacy(config: AnyConfig, privacy: Privacy) -> list[str]:
             "protected. Write person to protect all rows of a person"
         )
     declared = (
-        config.private.of or config.private.public_number or (tuning.declared_rows if tuning is not None else None)
+        config.private.of
+        or config.private.public_number
+        or (tuning.declared_rows if tuning is not None else None)
     )
     if declared is not None and privacy.delta >= 1 / declared:
         warnings.append(

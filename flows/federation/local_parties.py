@@ -43,7 +43,9 @@ _ONE_AT_A_TIME = threading.Lock()
 """One process serves a party, so that federated runs of one process take turns."""
 
 
-def partition(source: RowsRef, folder: Path, settings: Partition, home: Path | None = None) -> dict[str, Any]:
+def partition(
+    source: RowsRef, folder: Path, settings: Partition, home: Path | None = None
+) -> dict[str, Any]:
     """Split the rows and return the parties without their private row counts.
 
     Each party gets its file, rows and long-term key; the registry of all keys, the coordinator's included, is next to
@@ -59,7 +61,11 @@ def partition(source: RowsRef, folder: Path, settings: Partition, home: Path | N
     person = {"person": "person"} if source.person else {}
     values: dict[str, Any] = {
         "private": {"path": ROWS, "text": "text", "label": "label"} | person,
-        "cap": {"epsilon": settings.epsilon, "delta": 1e-5, "protects": "person" if person else "record"},
+        "cap": {
+            "epsilon": settings.epsilon,
+            "delta": 1e-5,
+            "protects": "person" if person else "record",
+        },
         "colluding": settings.colluding,
         "registry": f"../{REGISTRY}",
         "exchange": "../exchange",
@@ -72,7 +78,9 @@ def partition(source: RowsRef, folder: Path, settings: Partition, home: Path | N
         text = yaml.safe_dump({"name": name} | values, sort_keys=False, default_flow_style=None)
         (folder / name / PARTY_FILE).write_text(text, encoding="utf-8")
         (folder / name / "state").mkdir(mode=0o700)
-        lines.append(f"{name}: {public_line(open_signing_key(folder / name / 'state', PARTY_KEY))}\n")
+        lines.append(
+            f"{name}: {public_line(open_signing_key(folder / name / 'state', PARTY_KEY))}\n"
+        )
     lines.append(f"{COORDINATOR}: {public_line(open_signing_key(home, COORDINATOR_KEY))}\n")
     (folder / REGISTRY).write_text("".join(lines), encoding="utf-8")
     (folder / "exchange").mkdir(mode=0o700)
@@ -94,7 +102,9 @@ def local_parties(config: AnyConfig, number: int) -> Iterator[None]:
         for file in _party_files(config, config.parties, number):
             log = started.enter_context((file.parent / "party.log").open("wb"))
             command = [sys.executable, "-m", "flows.cli.main", "party", "--config", str(file)]
-            process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)  # noqa: S603
+            process = subprocess.Popen(  # noqa: S603
+                command, env=environment, stdout=log, stderr=log, start_new_session=True
+            )
             started.enter_context(process)  # waits for its end
             started.callback(process.kill)  # a party may be killed at any time
             processes[file.parent / "party.log"] = process
@@ -102,7 +112,9 @@ def local_parties(config: AnyConfig, number: int) -> Iterator[None]:
         while not all(READY in log.read_bytes() for log in processes):
             ended = [log for log, process in processes.items() if process.poll() is not None]
             if ended or time.monotonic() > deadline:
-                raise ConfigError(f"--local-parties: a party did not start. Read {(ended or list(processes))[0]}")
+                raise ConfigError(
+                    f"--local-parties: a party did not start. Read {(ended or list(processes))[0]}"
+                )
             time.sleep(0.3)
         yield
 
@@ -118,10 +130,14 @@ def _party_files(config: AnyConfig, parties: PartiesChoice, number: int) -> list
                 f"folders first: wasp partition ROWS {folder} --parties {number}"
             )
         embedder = f"{config.embedder.connector}:{config.embedder.model}"
-        settings = Partition(number, epsilon=math.inf, embedder=embedder, colluding=parties.colluding)
+        settings = Partition(
+            number, epsilon=math.inf, embedder=embedder, colluding=parties.colluding
+        )
         partition(RowsRef(f"{BUILTIN}{config.task}/private.parquet"), folder, settings)
         display().say(f"{folder}: the shipped example's records, divided among {number} parties")
     files = sorted(folder.glob(f"*/{PARTY_FILE}"))
     if len(files) != number:
-        raise ConfigError(f"{folder} has {len(files)} parties, and --local-parties asks for {number}")
+        raise ConfigError(
+            f"{folder} has {len(files)} parties, and --local-parties asks for {number}"
+        )
     return files

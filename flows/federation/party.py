@@ -41,9 +41,13 @@ from tasks.private.parties.rounds import COORDINATOR, ROUNDS, File, own_folder, 
 class PartyCap(Strict):
     """Maximum privacy loss of this party's rows over all runs."""
 
-    epsilon: Epsilon = Field(description="Maximum total epsilon of all runs; 'inf' also allows runs without noise.")
+    epsilon: Epsilon = Field(
+        description="Maximum total epsilon of all runs; 'inf' also allows runs without noise."
+    )
     delta: Delta = Field(1e-5, description="Delta at which epsilon is computed.")
-    protects: str = Field("record", pattern="^(record|person)$", description="Protected unit: one row or one person.")
+    protects: str = Field(
+        "record", pattern="^(record|person)$", description="Protected unit: one row or one person."
+    )
 
 
 class PartyConfig(Strict):
@@ -51,21 +55,37 @@ class PartyConfig(Strict):
 
     flow_name: ClassVar[str] = "party"
 
-    name: str = Field(pattern=NAME, description="Name in the registry of parties: letters, digits, - _ and .")
+    name: str = Field(
+        pattern=NAME, description="Name in the registry of parties: letters, digits, - _ and ."
+    )
     private: PrivateRows = Field(description="The party's rows; opened by this party alone.")
-    cap: PartyCap = Field(description="Maximum privacy loss of all runs; the party refuses runs that would exceed it.")
-    registry: str = Field(description="File of all parties' public keys, identical to the coordinator's.")
-    exchange: str = Field(description="Message exchange: a shared folder, s3://BUCKET/PREFIX, gs:// or abfs://.")
-    embedder: EmbedderChoice = Field(EmbedderChoice(), description="The same model as the coordinator's.")
+    cap: PartyCap = Field(
+        description="Maximum privacy loss of all runs; the party refuses runs that would exceed it."
+    )
+    registry: str = Field(
+        description="File of all parties' public keys, identical to the coordinator's."
+    )
+    exchange: str = Field(
+        description="Message exchange: a shared folder, s3://BUCKET/PREFIX, gs:// or abfs://."
+    )
+    embedder: EmbedderChoice = Field(
+        EmbedderChoice(), description="The same model as the coordinator's."
+    )
     home: str = Field(
-        "state", description="Folder of this party's state: privacy ledger, keys and vectors of its rows."
+        "state",
+        description="Folder of this party's state: privacy ledger, keys and vectors of its rows.",
     )
     colluding: int = Field(
-        1, ge=0, description="Minimum number of colluding parties a run must tolerate; other runs are refused."
+        1,
+        ge=0,
+        description="Minimum number of colluding parties a run must tolerate; other runs are refused.",
     )
-    minimum: int = Field(2, ge=2, description="Minimum number of parties in a sum; runs with fewer are refused.")
+    minimum: int = Field(
+        2, ge=2, description="Minimum number of parties in a sum; runs with fewer are refused."
+    )
     epsilon_at_most: Epsilon | None = Field(
-        None, description="Maximum epsilon of one run, at the delta of the cap. Empty: only the cap limits it."
+        None,
+        description="Maximum epsilon of one run, at the delta of the cap. Empty: only the cap limits it.",
     )
     declared_rows: int = Field(
         10_000,
@@ -90,13 +110,17 @@ def load_party(path: Path) -> Party:
     config = load_config(PartyConfig, path)
     folder = str(path.resolve().parent)
     if config.name == COORDINATOR:
-        raise ConfigError(f"{path}: name: '{COORDINATOR}' is the coordinator's line of the registry. Use another name.")
+        raise ConfigError(
+            f"{path}: name: '{COORDINATOR}' is the coordinator's line of the registry. Use another name."
+        )
     home = Path(resolve_path(config.home, folder)).expanduser()
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     check_closed(home)
     ledger = open_ledger(home)
     secret = open_signing_key(home, PARTY_KEY)
-    registry, coordinator = _registered(config.name, secret, Path(resolve_path(config.registry, folder)).expanduser())
+    registry, coordinator = _registered(
+        config.name, secret, Path(resolve_path(config.registry, folder)).expanduser()
+    )
     labels = config.labels
     if labels is None and config.private.dataset is not None:
         labels = view_of(ledger, config.private.dataset).public_classes
@@ -125,7 +149,9 @@ def _registered(name: str, secret: bytes, path: Path) -> tuple[dict[str, bytes],
     try:
         registry, coordinator = read_registry(path)
         if registry.get(name) != public_pem(secret) or not coordinator:
-            raise ConfigError(f"registry: {path} lacks this party's key or the coordinator's. Complete it.")
+            raise ConfigError(
+                f"registry: {path} lacks this party's key or the coordinator's. Complete it."
+            )
     except ConfigError as error:
         raise ConfigError(f"{error} This party's line is {name}: {public_line(secret)}") from None
     return registry, coordinator
@@ -191,7 +217,11 @@ class Rounds:
         ended = {run.rpartition("/")[2] for run in rounds_with(names, File.ENDED)}
         aborted = rounds_with(names, File.ABORT)
         calls = rounds_with(names, File.CALL)
-        calls = {at: call for at, call in calls.items() if at not in aborted and at.split("/")[1] not in ended}
+        calls = {
+            at: call
+            for at, call in calls.items()
+            if at not in aborted and at.split("/")[1] not in ended
+        }
         for plan in [plan for plan, key in self.keys.items() if key.plan.at not in calls]:
             del self.keys[plan]
         self.open = {at: steps for at, steps in self.open.items() if at in calls}

@@ -33,7 +33,9 @@ class EvolutionRun(Run):
         first = len(self.models)
         own = self.plms if table.plm == SURVIVORS else ()
         listed = {
-            model.name for model in self.config.models if model.is_listed and job.manner.variation == "paraphrase"
+            model.name
+            for model in self.config.models
+            if model.is_listed and job.manner.variation == "paraphrase"
         }
         return [
             replace(

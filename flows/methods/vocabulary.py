@@ -20,7 +20,9 @@ def vocabulary_spec(run: Run, count: int, threshold: float) -> VocabularySpec:
     release = run.prepared.guarantee.of(VocabularyRelease)
     if choice is None or release is None:
         raise ConfigError("vocabulary: not set. Set vocabulary.path to a public vocabulary.")
-    return VocabularySpec(run.payer, release.noise, terms_ref(choice, run.config.data_root), count, threshold)
+    return VocabularySpec(
+        run.payer, release.noise, terms_ref(choice, run.config.data_root), count, threshold
+    )
 
 
 def vocabulary_content(tools: RunTools, needed: int = 1) -> list[str]:

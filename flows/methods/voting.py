@@ -37,7 +37,9 @@ def promise_of(config: RunConfig) -> Promise:
 def vote_noise(config: RunConfig, promise: Promise) -> VoteNoise:
     """Return the least noise of a configuration's votes that keeps a promise."""
     voting = asdict(config.method.voting)
-    privacy = VotePrivacy(**asdict(promise), **voting, calibration=config.privacy.calibration, paper=config.paper)
+    privacy = VotePrivacy(
+        **asdict(promise), **voting, calibration=config.privacy.calibration, paper=config.paper
+    )
     return calibrate(privacy)
 
 

@@ -9,7 +9,14 @@ from typing import Any
 
 from connectors.artifacts.atomic_files import file_sha256
 from connectors.interfaces.errors import ArtifactError, ConfigError
-from connectors.security.signing import is_signed, key_fingerprint, own_public, public_pem, read_public, sign
+from connectors.security.signing import (
+    is_signed,
+    key_fingerprint,
+    own_public,
+    public_pem,
+    read_public,
+    sign,
+)
 
 MANIFEST, SIGNATURE, PUBLIC_KEY = "manifest.json", "manifest.sig", "public_key.pem"
 FORMAT = "wasp bundle 1"
@@ -25,9 +32,16 @@ def seal(folder: Path, secret: bytes, facts: Mapping[str, Any]) -> str:
     pem = public_pem(secret)
     (folder / PUBLIC_KEY).write_bytes(pem)
     files = {
-        name: {"sha256": file_sha256(folder / name), "bytes": (folder / name).stat().st_size} for name in _files(folder)
+        name: {"sha256": file_sha256(folder / name), "bytes": (folder / name).stat().st_size}
+        for name in _files(folder)
     }
-    values = {"format": FORMAT, **facts, "signature": "ed25519", "key": key_fingerprint(pem), "files": files}
+    values = {
+        "format": FORMAT,
+        **facts,
+        "signature": "ed25519",
+        "key": key_fingerprint(pem),
+        "files": files,
+    }
     content = (json.dumps(values, indent=2, ensure_ascii=False) + "\n").encode()
     (folder / MANIFEST).write_bytes(content)
     (folder / SIGNATURE).write_bytes(base64.b64encode(sign(secret, content)) + b"\n")
@@ -50,7 +64,9 @@ def verify_bundle(folder: Path, home: Path, key: Path | None = None) -> dict[str
     if key is not None and not trusted:
         problems.append(f"{PUBLIC_KEY}: differs from the key in {key}")
     if not is_signed(pem, content, _signature(folder)):
-        problems.append(f"{MANIFEST}: invalid signature; the file was changed or signed with another key")
+        problems.append(
+            f"{MANIFEST}: invalid signature; the file was changed or signed with another key"
+        )
     values = _manifest(content)
     if not problems and values.get("key") != key_fingerprint(pem):
         problems.append(f"{MANIFEST}: contains another key")
@@ -73,7 +89,9 @@ def format_export(result: Mapping[str, Any]) -> str:
 def format_verification(result: Mapping[str, Any]) -> str:
     """Return the result of a verification as text."""
     if result["problems"]:
-        return "\n".join(["the bundle is NOT valid:", *(f"  {problem}" for problem in result["problems"])])
+        return "\n".join(
+            ["the bundle is NOT valid:", *(f"  {problem}" for problem in result["problems"])]
+        )
     whose = (
         "a key that you specified or own"
         if result["key_known"]

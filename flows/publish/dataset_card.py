@@ -80,7 +80,11 @@ class BundleFacts:
         protects = self.book["plan"]["protects"]
         adjacency = self.book["plan"]["adjacency"]
         whom = "one record" if protects == "record" else f"one {protects}"
-        return f"adding or removing {whom}" if adjacency == "add_remove" else f"replacing {whom} by another"
+        return (
+            f"adding or removing {whom}"
+            if adjacency == "add_remove"
+            else f"replacing {whom} by another"
+        )
 
     @property
     def made_how(self) -> str:
@@ -150,7 +154,9 @@ def mechanisms(report: RunRecord) -> list[str]:
         f"{charge.noise_scale:.4g} at sensitivity {charge.sensitivity:.4g}"
         for charge in report.charges
     )
-    return [f"{times} x {line}" for line, times in lines.items()] or ["no release: no private row was used"]
+    return [f"{times} x {line}" for line, times in lines.items()] or [
+        "no release: no private row was used"
+    ]
 
 
 def _size(rows: int) -> str:

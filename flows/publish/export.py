@@ -28,14 +28,29 @@ from tasks.metrics.usefulness import ACCURACIES
 from tasks.writing.prompts import TaskCard
 
 Approve = Callable[[BundleFacts], "Approval"] | None
-SHARED = ("run_id", "flow", "task", "n_synthetic", *ACCURACIES, "macro_f1", "next_word_loss", "usefulness", "stubs")
+SHARED = (
+    "run_id",
+    "flow",
+    "task",
+    "n_synthetic",
+    *ACCURACIES,
+    "macro_f1",
+    "next_word_loss",
+    "usefulness",
+    "stubs",
+)
 SPENT = ("epsilon_spent", "epsilon_added", "delta", "releases", "releases_charged")
 STUDENT_FILES = {".json", ".npz", ".safetensors", ".txt", ".model", ".jinja", ".md"}
 """Allowed file types of a student: weights without pickle, and settings."""
 
 
 def export_run(
-    home: Path, manifest: dict[str, Any], folder: Path, license_: str, overlap_check: bool, approve: Approve = None
+    home: Path,
+    manifest: dict[str, Any],
+    folder: Path,
+    license_: str,
+    overlap_check: bool,
+    approve: Approve = None,
 ) -> dict[str, Any]:
     """Write the bundle of a finished run atomically into a new or empty folder.
 
@@ -74,14 +89,20 @@ def export_run(
         facts = _approve(facts, approve, home)
     if overlap_check:  # last: its answer has no noise
         overlap = gate.search(home, artifacts, manifest, rows)
-        facts = replace(facts, overlap=overlap, unsearched="" if overlap else "this run opened no private row")
+        facts = replace(
+            facts, overlap=overlap, unsearched="" if overlap else "this run opened no private row"
+        )
 
     def fill(scratch: Path) -> None:
-        pq.write_table(to_arrow(rows, "synthetic.parquet"), scratch / "synthetic.parquet", compression="zstd")
+        pq.write_table(
+            to_arrow(rows, "synthetic.parquet"), scratch / "synthetic.parquet", compression="zstd"
+        )
         write_json_lines(scratch / "synthetic.jsonl", rows)
         if student is not None:
             _copy_student(student, scratch / "student", manifest["config"])
-        _write_json(scratch / "summary.json", {key: summary.to_json().get(key) for key in SHARED + SPENT})
+        _write_json(
+            scratch / "summary.json", {key: summary.to_json().get(key) for key in SHARED + SPENT}
+        )
         _write_json(scratch / "croissant.json", croissant(facts, scratch))
         (scratch / "README.md").write_text(dataset_card(facts), encoding="utf-8")
         bundle.seal(scratch, open_signing_key(home), _manifest(facts))
@@ -92,11 +113,15 @@ def export_run(
     write_folder_whole(folder.resolve(), fill)
     if student is not None:
         _register_student(home, manifest, card)
-    files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    files = sorted(
+        path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()
+    )
     return {"run_id": manifest["run_id"], "folder": str(folder), "files": files} | _checks(facts)
 
 
-def _approve(facts: BundleFacts, approve: Callable[[BundleFacts], "Approval"], home: Path) -> BundleFacts:
+def _approve(
+    facts: BundleFacts, approve: Callable[[BundleFacts], "Approval"], home: Path
+) -> BundleFacts:
     """Return the facts with their approval, which can take days: the ledger is verified again after it."""
     approved = replace(facts, approved=(current_user(), approve(facts)), made=now())
     gate.require_sound_ledger(home, facts.book["dataset"])
@@ -126,7 +151,9 @@ def _checks(facts: BundleFacts) -> dict[str, Any]:
     return checks | {"never_audited": list(facts.never_audited), "warnings": warnings}
 
 
-def _measured(home: Path, manifest: Mapping[str, Any], rows: pd.DataFrame, card: TaskCard) -> dict[str, Any]:
+def _measured(
+    home: Path, manifest: Mapping[str, Any], rows: pd.DataFrame, card: TaskCard
+) -> dict[str, Any]:
     """Return what the card's recipe reaches on the test rows, or why it was not run; nothing without a recipe."""
     if not card.has_classes:
         return {}
@@ -151,7 +178,10 @@ def _copy_student(student: Path, folder: Path, config: Mapping[str, Any]) -> Non
     card = folder / "student.json"
     if config["student"]["kind"] != "finetune":
         values = json.loads(card.read_text(encoding="utf-8"))
-        encoder = encoder_of(config) or f"{config['embedder']['connector']} {config['embedder']['model']}".strip()
+        encoder = (
+            encoder_of(config)
+            or f"{config['embedder']['connector']} {config['embedder']['model']}".strip()
+        )
         _write_json(card, values | {"encoder": encoder})
 
 
@@ -163,7 +193,9 @@ def write_json_lines(path: Path, rows: pd.DataFrame) -> None:
 
 
 def _write_json(path: Path, value: Mapping[str, Any]) -> None:
-    path.write_text(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
+    path.write_text(
+        json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8"
+    )
 
 
 def check_student(folder: Path) -> Path:
@@ -179,7 +211,11 @@ def check_student(folder: Path) -> Path:
 
 def _ledger_entry(facts: BundleFacts, manifest: str) -> Entry:
     """Return the ledger entry of an export with user and manifest hash."""
-    detail: dict[str, Any] = {"manifest": manifest, "license": facts.license, "overlap_check": _searched(facts)}
+    detail: dict[str, Any] = {
+        "manifest": manifest,
+        "license": facts.license,
+        "overlap_check": _searched(facts),
+    }
     if facts.approved:
         detail["approval"] = _approved(facts)
     return Entry(
@@ -196,7 +232,12 @@ def _approved(facts: BundleFacts) -> dict[str, str] | None:
     if facts.approved is None:
         return None
     requester, approval = facts.approved
-    return {"requested_by": requester, "by": approval.by, "at": approval.at, "reason": approval.reason}
+    return {
+        "requested_by": requester,
+        "by": approval.by,
+        "at": approval.at,
+        "reason": approval.reason,
+    }
 
 
 def _manifest(facts: BundleFacts) -> dict[str, Any]:
@@ -223,4 +264,9 @@ def _manifest(facts: BundleFacts) -> dict[str, Any]:
 def _searched(facts: BundleFacts) -> dict[str, Any]:
     if facts.overlap is None:
         return {"done": False, "why": facts.unsearched}
-    return {"done": True, "words": facts.overlap.words, "passed": facts.overlap.passed, "mark": facts.overlap.mark}
+    return {
+        "done": True,
+        "words": facts.overlap.words,
+        "passed": facts.overlap.passed,
+        "mark": facts.overlap.mark,
+    }

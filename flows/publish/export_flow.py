@@ -23,7 +23,9 @@ NOTHING = "Nothing was exported."
 
 
 @flow(name="export", flow_run_name="export-{run_id}", persist_result=False, retries=0)
-def export(run_id: str, folder: str, license_: str = "other", overlap_check: bool = True) -> dict[str, Any]:
+def export(
+    run_id: str, folder: str, license_: str = "other", overlap_check: bool = True
+) -> dict[str, Any]:
     """Write the signed bundle of a run after the release gate and an approval.
 
     Args:
@@ -38,7 +40,14 @@ def export(run_id: str, folder: str, license_: str = "other", overlap_check: boo
     home = state_folder()
     manifest = read_manifest(open_artifacts(home), run_id)
     requester = current_user()
-    return export_run(home, manifest, Path(folder), license_, overlap_check, lambda facts: _approve(facts, requester))
+    return export_run(
+        home,
+        manifest,
+        Path(folder),
+        license_,
+        overlap_check,
+        lambda facts: _approve(facts, requester),
+    )
 
 
 def require_server() -> None:
@@ -52,7 +61,9 @@ def require_server() -> None:
 
 def _approve(facts: BundleFacts, requester: str) -> Approval:
     contract = digest([facts.report.run_id, facts.license, requester, facts.unsearched])
-    approval = request_approval_in_prefect("this export", contract, _text(facts, requester), NOTHING)
+    approval = request_approval_in_prefect(
+        "this export", contract, _text(facts, requester), NOTHING
+    )
     if _plain(approval.by) == _plain(requester):
         raise ApprovalError(
             f"{requester} requested this export and cannot approve it. A second person must approve. {NOTHING}"
@@ -66,7 +77,10 @@ def _plain(name: str) -> str:
 
 def _text(facts: BundleFacts, requester: str) -> str:
     report = facts.report
-    search = facts.unsearched or "searched after the approval (not private); one of a private row stops the export"
+    search = (
+        facts.unsearched
+        or "searched after the approval (not private); one of a private row stops the export"
+    )
     lines = [
         f"run           {report.run_id} of dataset '{facts.book['dataset']}'",
         f"texts         {report.n_synthetic}, and the student",

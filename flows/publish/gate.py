@@ -50,15 +50,21 @@ def shareable(artifacts: Artifacts, manifest: dict[str, Any]) -> tuple[RunSummar
     Raises ConfigError or ArtifactError if a run is unfinished, not private or incomplete.
     """
     run_id = manifest["run_id"]
-    summary, report = (artifacts.read_text(f"runs/{run_id}/{name}.json") for name in ("summary", "report"))
+    summary, report = (
+        artifacts.read_text(f"runs/{run_id}/{name}.json") for name in ("summary", "report")
+    )
     if manifest["state"] != "done" or summary is None or report is None:
         raise ConfigError(f"Run {run_id} is not finished. Resume it with: wasp resume {run_id}")
     values = RunSummary.from_json(json.loads(summary))
     parsed = from_json(json.loads(report))
     if values.epsilon_spent is None or parsed.not_private:
-        raise ConfigError(f"Run {run_id} is NOT PRIVATE (no noise was added). It cannot be exported.")
+        raise ConfigError(
+            f"Run {run_id} is NOT PRIVATE (no noise was added). It cannot be exported."
+        )
     if not artifacts.exists(f"runs/{run_id}/synthetic.parquet") and not values.n_synthetic:
-        raise ConfigError(f"Run {run_id} has no synthetic texts to export. See its report for the student.")
+        raise ConfigError(
+            f"Run {run_id} has no synthetic texts to export. See its report for the student."
+        )
     if parsed.releases and not manifest["dataset"]:
         raise ArtifactError(
             f"{artifacts.where(f'runs/{run_id}/manifest.json')}: has no dataset, but the run's report has "
@@ -104,10 +110,14 @@ def require_sound_ledger(home: Path, dataset: str) -> None:
     """Raise LedgerError if the ledger of a dataset does not verify; a run without private rows has no dataset."""
     problems = open_ledger(home).verify(dataset, second=second_opinion) if dataset else []
     if problems:
-        raise LedgerError("The privacy ledger does not verify, so nothing was exported: " + "; ".join(problems))
+        raise LedgerError(
+            "The privacy ledger does not verify, so nothing was exported: " + "; ".join(problems)
+        )
 
 
-def search(home: Path, artifacts: Artifacts, manifest: dict[str, Any], texts: pd.DataFrame) -> Overlap | None:
+def search(
+    home: Path, artifacts: Artifacts, manifest: dict[str, Any], texts: pd.DataFrame
+) -> Overlap | None:
     """Search the texts for passages of the run's private rows; None for a run without a private dataset.
 
     The ledger records the access before the rows are opened; equal texts of a run are searched once. Raises ConfigError
@@ -124,7 +134,11 @@ def search(home: Path, artifacts: Artifacts, manifest: dict[str, Any], texts: pd
             "--no-overlap-check."
         )
     fingerprint = _fingerprint(artifacts, manifest)
-    tools = RunTools(config, home, RunName(manifest["run_id"], manifest["flow"], manifest["dataset"], fingerprint))
+    tools = RunTools(
+        config,
+        home,
+        RunName(manifest["run_id"], manifest["flow"], manifest["dataset"], fingerprint),
+    )
     by_id = dict(zip(texts["sample_id"].tolist(), texts["text"].tolist(), strict=True))
     what = "whether texts repeat passages of the private rows"
     where = "answer of wasp export, manifest of the bundle"
@@ -133,7 +147,9 @@ def search(home: Path, artifacts: Artifacts, manifest: dict[str, Any], texts: pd
     detail = canonical({"what": what, "where": where})
     open_ledger(home).note(Entry(manifest["dataset"], LOOK, *run, slot, detail_json=detail))
     try:
-        overlap = search_copies(tools, fingerprint, by_id, list(_public(tools, load_task(config.task))))
+        overlap = search_copies(
+            tools, fingerprint, by_id, list(_public(tools, load_task(config.task)))
+        )
     except (PlaceError, PrivateInputError) as error:
         raise ConfigError(
             f"Nothing was exported: the texts cannot be searched for passages of private rows. {error} To export "
@@ -152,7 +168,9 @@ def _fingerprint(artifacts: Artifacts, manifest: Mapping[str, Any]) -> str:
     """Return the fingerprint of the run's private rows; ArtifactError if no release has it, or if several differ."""
     run_id = manifest["run_id"]
     releases = artifacts.finished(RELEASES.replace("*", run_id, 1))
-    fingerprints = {str(release.get("parameters", {}).get("private") or "") for release in releases.values()}
+    fingerprints = {
+        str(release.get("parameters", {}).get("private") or "") for release in releases.values()
+    }
     if len(fingerprints) != 1 or "" in fingerprints:
         raise ArtifactError(
             f"{artifacts.where(f'runs/{run_id}')}: the run opened private rows of dataset '{manifest['dataset']}', and "

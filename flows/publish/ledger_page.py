@@ -17,7 +17,17 @@ from typing import TYPE_CHECKING, Any
 from connectors.artifacts.atomic_files import write_text_whole
 from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import ConfigError, LedgerError
-from connectors.ledger.state import EXPORT, EXPOSED, GROUP, JOINED, LOOK, RELEASING, VIEW, Entry, drawn_releases
+from connectors.ledger.state import (
+    EXPORT,
+    EXPOSED,
+    GROUP,
+    JOINED,
+    LOOK,
+    RELEASING,
+    VIEW,
+    Entry,
+    drawn_releases,
+)
 from flows.engine.audit_findings import audits_of_releases
 from flows.engine.spending import output_of
 from flows.runtime.manifest import now
@@ -102,7 +112,9 @@ def render(page: Mapping[str, Any]) -> str:
         page=page,
         words=words,
         audited=_grouped((audit, run["run_id"]) for run in runs for audit in run["audits"]),
-        never_audited=_grouped((name, run["run_id"]) for run in runs for name in run["never_audited"]),
+        never_audited=_grouped(
+            (name, run["run_id"]) for run in runs for name in run["never_audited"]
+        ),
         recipients=[(len(uses), _total(uses)) for _, uses in _grouped(sent)],
         percent=lambda share: "> 99.99 %" if share > 0.9999 else f"{100 * share:.1f} %",
     )
@@ -117,7 +129,9 @@ def _grouped(pairs: Iterable[tuple[Any, Any]]) -> list[tuple[Any, list[Any]]]:
 
 
 def _total(uses: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    return dict(uses[0]) | {name: sum(use[name] for use in uses) for name in ("calls", "tokens_in", "tokens_out")}
+    return dict(uses[0]) | {
+        name: sum(use[name] for use in uses) for name in ("calls", "tokens_in", "tokens_out")
+    }
 
 
 def collect(ledger: PrivacyLedger, home: Path, dataset: str) -> dict[str, Any]:
@@ -143,7 +157,9 @@ def collect(ledger: PrivacyLedger, home: Path, dataset: str) -> dict[str, Any]:
         "runs": runs,
         "lines": [_line(entry) for entry in entries],
         "kinds": _kinds(entries),
-        "registered": {"who": entries[0].who, "at": entries[0].at} if entries else {"who": "", "at": ""},
+        "registered": {"who": entries[0].who, "at": entries[0].at}
+        if entries
+        else {"who": "", "at": ""},
         "shared": _shared(entries),
         "touched": _touched(entries, runs),
         "exports": [_export(entry) for entry in entries if entry.kind == EXPORT],
@@ -166,10 +182,14 @@ def _run(home: Path, status: Status, run_id: str, entries: Sequence[Entry]) -> d
     """
     delta = status.delta or 0.0
     report = _report(home, run_id)
-    own = [entry for entry in entries if entry.run_id == run_id and not entry.kind.startswith(GROUP)]
+    own = [
+        entry for entry in entries if entry.run_id == run_id and not entry.kind.startswith(GROUP)
+    ]
     released, events, at_most = output_of(open_artifacts(home), run_id, entries, report)
     charged = [entry for entry in released if entry.run_id == run_id]
-    audits, never = audits_of_releases(open_artifacts(home), _cases(released, delta)) if released else ((), ())
+    audits, never = (
+        audits_of_releases(open_artifacts(home), _cases(released, delta)) if released else ((), ())
+    )
     loss = _epsilon(events, delta)
     return {
         "run_id": run_id,
@@ -190,7 +210,9 @@ def _run(home: Path, status: Status, run_id: str, entries: Sequence[Entry]) -> d
         "noise": _noise(released),
         "files": report is not None,
         "sent": _sent(report) if report else [],
-        "without_noise": [f"{access.what} ({access.where})" for access in report.touched] if report else [],
+        "without_noise": [f"{access.what} ({access.where})" for access in report.touched]
+        if report
+        else [],
         "audits": [asdict(audit) for audit in audits],
         "never_audited": list(never),
     }
@@ -205,7 +227,10 @@ def _cases(released: Sequence[Entry], delta: float) -> dict[str, list[AuditCase]
     """Return the audits of each release by its name; all votes of a run are one release."""
     votes = [entry for entry in released if entry.slot.startswith("vote-")]
     parts = [entry for entry in released if entry not in votes]
-    cases = {entry.slot: [AuditCase(AUDITED.get(entry.slot, entry.slot), entry.charge)] for entry in parts}
+    cases = {
+        entry.slot: [AuditCase(AUDITED.get(entry.slot, entry.slot), entry.charge)]
+        for entry in parts
+    }
     return ({"votes": _cases_of_votes(votes, delta)} if votes else {}) | cases
 
 
@@ -217,7 +242,11 @@ def _cases_of_votes(votes: Sequence[Entry], delta: float) -> list[AuditCase]:
     differ = any(getattr(other, name) != getattr(first, name) for other in others for name in names)
     if differ or not first.noise_scale or not first.sensitivity or not sides:
         return []
-    claim = {name: getattr(first, name) for name in names} | {"releases": len(votes), "delta": delta, "sides": sides}
+    claim = {name: getattr(first, name) for name in names} | {
+        "releases": len(votes),
+        "delta": delta,
+        "sides": sides,
+    }
     claim["shared"] = parties_of(first.event, first.sensitivity_reason) is not None
     return [AuditCase("vote", first.charge, claim)]
 
@@ -233,7 +262,11 @@ def _state(status: Status, run_id: str, own: Sequence[Entry], released: Sequence
 
 def _sure(epsilon: float | None) -> tuple[float, float]:
     """Return an attacker's maximum certainty for prior beliefs 1/2 and 1/100."""
-    return (1.0, 1.0) if epsilon is None else (words.certainty(epsilon, EVEN), words.certainty(epsilon, LOW))
+    return (
+        (1.0, 1.0)
+        if epsilon is None
+        else (words.certainty(epsilon, EVEN), words.certainty(epsilon, LOW))
+    )
 
 
 def _report(home: Path, run_id: str) -> RunRecord | None:
@@ -253,7 +286,10 @@ def _report(home: Path, run_id: str) -> RunRecord | None:
 def _noise(released: Sequence[Entry]) -> list[dict[str, Any]]:
     """Return equal releases of a run once, with their number."""
     names = ("mechanism", "scale", "sensitivity", "reason", "times")
-    keys = [(e.mechanism, e.noise_scale or 0.0, e.sensitivity or 0.0, e.sensitivity_reason) for e in released]
+    keys = [
+        (e.mechanism, e.noise_scale or 0.0, e.sensitivity or 0.0, e.sensitivity_reason)
+        for e in released
+    ]
     return [dict(zip(names, (*key, times), strict=True)) for key, times in Counter(keys).items()]
 
 
@@ -272,7 +308,10 @@ def _line(entry: Entry) -> dict[str, Any]:
     remark = canonical(detail)[1:-1].replace('"', "").replace(",", ", ") if detail else ""
     shown = ("number", "at", "who", "kind", "run_id", "slot", "mechanism", "hash")
     epsilon = entry.epsilon if entry.epsilon is None or math.isfinite(entry.epsilon) else None
-    return {name: getattr(entry, name) for name in shown} | {"epsilon": epsilon, "remark": remark[:160]}
+    return {name: getattr(entry, name) for name in shown} | {
+        "epsilon": epsilon,
+        "remark": remark[:160],
+    }
 
 
 def _kinds(entries: Sequence[Entry]) -> dict[str, str]:
@@ -280,7 +319,9 @@ def _kinds(entries: Sequence[Entry]) -> dict[str, str]:
     kinds = dict.fromkeys(entry.kind for entry in entries)
     of_group = f"{GROUP}..."
     own = {kind: KINDS_OF_LINES[kind] for kind in kinds if not kind.startswith(GROUP)}
-    return own | ({of_group: "the same for another dataset of the group"} if len(own) < len(kinds) else {})
+    return own | (
+        {of_group: "the same for another dataset of the group"} if len(own) < len(kinds) else {}
+    )
 
 
 def _shared(entries: Sequence[Entry]) -> list[dict[str, Any]]:
@@ -292,7 +333,10 @@ def _shared(entries: Sequence[Entry]) -> list[dict[str, Any]]:
         if entry.kind in [f"{GROUP}{kind}" for kind in RELEASING] and entry.number not in void
     ]
     names = ("dataset", "run_id", "who", "releases")
-    return [dict(zip(names, (*origin, number), strict=True)) for origin, number in Counter(theirs).items()]
+    return [
+        dict(zip(names, (*origin, number), strict=True))
+        for origin, number in Counter(theirs).items()
+    ]
 
 
 def _touched(entries: Sequence[Entry], runs: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
@@ -302,13 +346,20 @@ def _touched(entries: Sequence[Entry], runs: Sequence[Mapping[str, Any]]) -> lis
     rows = [(e.at, e.who, e.flow, e.run_id, *_access(e), e.detail.get("of", "")) for e in accesses]
     recorded = {entry.run_id for entry in accesses}
     unrecorded = [run for run in runs if run["run_id"] not in recorded]
-    rows += [("", "", run["flow"], run["run_id"], what, "", "") for run in unrecorded for what in run["without_noise"]]
+    rows += [
+        ("", "", run["flow"], run["run_id"], what, "", "")
+        for run in unrecorded
+        for what in run["without_noise"]
+    ]
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
 def _access(entry: Entry) -> tuple[str, str]:
     if entry.kind.removeprefix(GROUP) == EXPOSED:
-        return f"{entry.slot} without noise", "release.parquet of the iteration, and all that was made from it"
+        return (
+            f"{entry.slot} without noise",
+            "release.parquet of the iteration, and all that was made from it",
+        )
     return entry.detail["what"], entry.detail["where"]
 
 
@@ -319,8 +370,15 @@ def _among(entries: Sequence[Entry], runs: Sequence[Mapping[str, Any]]) -> list[
     for entry in drawn_releases(entries):
         parties = parties_of(entry.event, entry.sensitivity_reason)
         if parties is not None:
-            numbers = {"parties": parties.number, "minimum": parties.minimum, "colluding": parties.colluding}
-            federated[entry.run_id, parties] = {"run_id": entry.run_id, "unit": units[entry.run_id]} | numbers
+            numbers = {
+                "parties": parties.number,
+                "minimum": parties.minimum,
+                "colluding": parties.colluding,
+            }
+            federated[entry.run_id, parties] = {
+                "run_id": entry.run_id,
+                "unit": units[entry.run_id],
+            } | numbers
     return list(federated.values())
 
 

@@ -38,7 +38,9 @@ def measure_recipe(
     config: Any = read_stored(find_flow(manifest["flow"]).config, manifest)
     if config.test is None:
         return {}
-    tools = RunTools(config, home, RunName(manifest["run_id"], manifest["flow"], manifest["dataset"], ""))
+    tools = RunTools(
+        config, home, RunName(manifest["run_id"], manifest["flow"], manifest["dataset"], "")
+    )
     test = tools.read_rows(tools.rows_ref(config.test))
     texts = rows["text"].tolist(), test["text"].tolist()
     words = TfidfVectorizer(sublinear_tf=True).fit(texts[0])
@@ -48,7 +50,12 @@ def measure_recipe(
     features[ON_WORDS] = [words.transform(part) for part in texts]
     reached = {}
     for kind, (of_rows, of_test) in features.items():
-        space = {"rows": rows, "names": list(names), "features": of_rows, "LogisticRegression": LogisticRegression}
+        space = {
+            "rows": rows,
+            "names": list(names),
+            "features": of_rows,
+            "LogisticRegression": LogisticRegression,
+        }
         exec(learning_lines("label_soft" in rows), space)  # noqa: S102  (the lines of the card, as printed)
         guessed: Any = space["student"]
         right = int((guessed.predict(of_test) == test["label"].to_numpy(dtype=str)).sum())

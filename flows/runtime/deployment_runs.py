@@ -12,7 +12,9 @@ def require_deployment(field: str, name: str) -> None:
     from prefect.settings import get_current_settings
 
     if not get_current_settings().api.url:
-        raise ConfigError(f"{field}: a deployment needs a Prefect server. Set PREFECT_API_URL, or remove it")
+        raise ConfigError(
+            f"{field}: a deployment needs a Prefect server. Set PREFECT_API_URL, or remove it"
+        )
     with get_client(sync_client=True) as client:
         try:
             client.read_deployment_by_name(name)

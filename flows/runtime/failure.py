@@ -55,8 +55,12 @@ def explained_errors(context: ErrorContext) -> Iterator[None]:
     except Exception as error:
         if disk_is_full(error):
             full = "The disk is full. Free space, or set WASP_HOME to a folder on another disk."
-            raise ArtifactError(describe_error(ArtifactError(full), context, step_of(error))) from error
-        raise UnexpectedError(describe_error(error, context) + _save_traceback(error, context)) from error
+            raise ArtifactError(
+                describe_error(ArtifactError(full), context, step_of(error))
+            ) from error
+        raise UnexpectedError(
+            describe_error(error, context) + _save_traceback(error, context)
+        ) from error
     except BaseException as error:
         if ends_the_process(error):
             cancellation.stop()
@@ -65,7 +69,9 @@ def explained_errors(context: ErrorContext) -> Iterator[None]:
 
 def ends_the_process(error: BaseException) -> bool:
     """Return True for Ctrl-C, an exit and SIGTERM, but not for a Prefect pause."""
-    from prefect.exceptions import TerminationSignal  # a command that only plans does not load Prefect
+    from prefect.exceptions import (
+        TerminationSignal,
+    )  # a command that only plans does not load Prefect
 
     return isinstance(error, (KeyboardInterrupt, SystemExit, TerminationSignal))
 

@@ -56,7 +56,11 @@ def fail_down_models() -> None:
         return
     with get_client(sync_client=True) as client:
         for task in _tasks(client, str(runtime.flow_run.id), {"name": {"any_": [MODEL_DOWN]}}):
-            _set(client, task, Failed(name=MODEL_DOWN, message=task.state.message if task.state else None))
+            _set(
+                client,
+                task,
+                Failed(name=MODEL_DOWN, message=task.state.message if task.state else None),
+            )
 
 
 def _tasks(client: SyncPrefectClient, flow_run: str, state: dict[str, Any]) -> list[TaskRun]:
@@ -79,7 +83,10 @@ def reported_end() -> Iterator[None]:
     if run is None or PREFECT_FLOWS_HEARTBEAT_FREQUENCY.value() is None:
         yield
         return
-    resource = {"prefect.resource.id": f"prefect.flow-run.{run}", "prefect.resource.name": str(runtime.flow_run.name)}
+    resource = {
+        "prefect.resource.id": f"prefect.flow-run.{run}",
+        "prefect.resource.name": str(runtime.flow_run.name),
+    }
     page.defer(lambda: _emit_scheduled(UUID(str(run)), resource))
     try:
         yield

@@ -72,7 +72,9 @@ def ended_in_order() -> Iterator[None]:
         yield
         return
     before = {signal.SIGTERM: signal.signal(signal.SIGTERM, _receive)}
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not ignored, as in background jobs of a shell
+    if (
+        signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    ):  # not ignored, as in background jobs of a shell
         before[signal.SIGINT] = signal.signal(signal.SIGINT, _receive)
     _State.signal = 0
     try:

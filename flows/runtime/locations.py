@@ -16,14 +16,22 @@ STORED = {"all artifacts": "", "folder": "", "audit": "/audit.json"}
 
 def located(artifacts: Artifacts, run_id: str, values: Mapping[str, str]) -> dict[str, str]:
     """Return stored locations of a run as they are now, by name; other locations are unchanged."""
-    ends = [(values[name], f"/runs/{run_id}{end}") for name, end in STORED.items() if name in values]
+    ends = [
+        (values[name], f"/runs/{run_id}{end}") for name, end in STORED.items() if name in values
+    ]
     former = next((path.removesuffix(end) for path, end in ends if path.endswith(end)), None)
     if former is None:
         return dict(values)
     database = shlex.quote(default_uri(artifacts.home))
-    texts = {name: text.replace(shlex.quote(default_uri(Path(former))), database) for name, text in values.items()}
+    texts = {
+        name: text.replace(shlex.quote(default_uri(Path(former))), database)
+        for name, text in values.items()
+    }
     inside = {name: text.removeprefix(f"{former}/") for name, text in texts.items()}
-    return {name: artifacts.where(inside[name]) if inside[name] != text else text for name, text in texts.items()}
+    return {
+        name: artifacts.where(inside[name]) if inside[name] != text else text
+        for name, text in texts.items()
+    }
 
 
 def with_locations(artifacts: Artifacts, run_id: str, summary: Mapping[str, Any]) -> dict[str, Any]:

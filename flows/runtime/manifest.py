@@ -26,7 +26,16 @@ if TYPE_CHECKING:
     from connectors.artifacts.store import Artifacts
     from connectors.ledger.ledger import PrivacyLedger
 
-SHOWN_VERSIONS = (PROJECT, "prefect", "opendp", "dp-accounting", "numpy", "torch", "transformers", "mlflow")
+SHOWN_VERSIONS = (
+    PROJECT,
+    "prefect",
+    "opendp",
+    "dp-accounting",
+    "numpy",
+    "torch",
+    "transformers",
+    "mlflow",
+)
 
 TAKEN = "Run {run_id} is already executed by another {by}. Wait for it, or stop it and run again"
 
@@ -52,7 +61,9 @@ class RunManifest:
     `was_done`: the run had finished before this process started.
     """
 
-    def __init__(self, artifacts: Artifacts, values: dict[str, Any], was_done: bool = False) -> None:
+    def __init__(
+        self, artifacts: Artifacts, values: dict[str, Any], was_done: bool = False
+    ) -> None:
         self.artifacts = artifacts
         self.values = values
         self.was_done = was_done
@@ -65,7 +76,9 @@ class RunManifest:
         self.artifacts.write_text(_path(self.values["run_id"]), text)
 
 
-def initial_values(run_id: str, flow: str, dataset: str | None, config: dict[str, Any]) -> dict[str, Any]:
+def initial_values(
+    run_id: str, flow: str, dataset: str | None, config: dict[str, Any]
+) -> dict[str, Any]:
     """Return the manifest entries of a run that this process starts."""
     return {
         "run_id": run_id,
@@ -84,13 +97,16 @@ def initial_values(run_id: str, flow: str, dataset: str | None, config: dict[str
 
 
 @contextmanager
-def recorded(artifacts: Artifacts, run_id: str, flow: str, config: BaseModel) -> Iterator[RunManifest]:
+def recorded(
+    artifacts: Artifacts, run_id: str, flow: str, config: BaseModel
+) -> Iterator[RunManifest]:
     """Lock a run of a flow that is no method; record its start, and its failure, in its manifest."""
     from prefect import runtime
 
     values = initial_values(run_id, flow, None, config.model_dump(mode="json"))
     manifest = RunManifest(
-        artifacts, values | {"prefect_run_id": str(runtime.flow_run.id) if runtime.flow_run.id else None}
+        artifacts,
+        values | {"prefect_run_id": str(runtime.flow_run.id) if runtime.flow_run.id else None},
     )
     with lock_run_files(artifacts.home, run_id):
         manifest.update()
@@ -107,7 +123,9 @@ def read_manifest(artifacts: Artifacts, run_id: str) -> dict[str, Any]:
         value: dict[str, Any] = json.loads(artifacts.read_text(_path(run_id)) or "{}")
     except ValueError as error:
         path = artifacts.where(_path(run_id))
-        raise ArtifactError(f"{path} is damaged ({error}). Move it away and start the run again") from None
+        raise ArtifactError(
+            f"{path} is damaged ({error}). Move it away and start the run again"
+        ) from None
     return value
 
 

@@ -24,11 +24,19 @@ class Answer(RunInput):
     """Fields of the approval form in the Prefect UI."""
 
     approved: bool = Field(
-        False, title="Approved", description="Execute what the text requests.", json_schema_extra={"position": 0}
+        False,
+        title="Approved",
+        description="Execute what the text requests.",
+        json_schema_extra={"position": 0},
     )
-    by: str = Field(min_length=1, title="By", description="Your name.", json_schema_extra={"position": 1})
+    by: str = Field(
+        min_length=1, title="By", description="Your name.", json_schema_extra={"position": 1}
+    )
     reason: str = Field(
-        "", title="Reason", description="Stored in the run's manifest.", json_schema_extra={"position": 2}
+        "",
+        title="Reason",
+        description="Stored in the run's manifest.",
+        json_schema_extra={"position": 2},
     )
 
 
@@ -53,12 +61,16 @@ def request_approval_in_prefect(subject: str, contract: str, text: str, nothing:
 def _earlier_approval(key: str) -> tuple[Answer, str] | None:
     """Return the approval of an earlier attempt; Prefect forgets pauses on a retry."""
     with get_client(sync_client=True) as client:
-        inputs = client.filter_flow_run_input(UUID(str(runtime.flow_run.id)), f"paused-{key}", 200, set())
+        inputs = client.filter_flow_run_input(
+            UUID(str(runtime.flow_run.id)), f"paused-{key}", 200, set()
+        )
     for entry in inputs:
         if entry.key.endswith("-response"):
             answer = Answer.model_validate(entry.decoded_value)
             if answer.approved:
-                return answer, entry.created.isoformat(timespec="seconds") if entry.created else now()
+                return answer, entry.created.isoformat(
+                    timespec="seconds"
+                ) if entry.created else now()
     return None
 
 
@@ -71,7 +83,9 @@ def _pause(subject: str, key: str, text: str, nothing: str) -> Answer:
     run = UUID(str(runtime.flow_run.id))
     form = Answer.with_initial_data(description=text)
     unique = f"{key}-{time.time_ns()}"
-    state: State[Any] = Paused(timeout_seconds=60 * APPROVAL_MINUTES + GRACE_SECONDS, pause_key=unique)
+    state: State[Any] = Paused(
+        timeout_seconds=60 * APPROVAL_MINUTES + GRACE_SECONDS, pause_key=unique
+    )
     keys = keyset_from_paused_state(state)
     state.state_details.run_input_keyset = {str(name): value for name, value in keys.items()}
     with get_client(sync_client=True) as client:
@@ -84,7 +98,9 @@ def _pause(subject: str, key: str, text: str, nothing: str) -> Answer:
             if current is not None and current.is_running():
                 return Answer.model_validate(read_flow_run_input(keys["response"], run))
             if current is not None and not current.is_paused():
-                raise ApprovalError(f"The run became {current.name} while it waited for approval. {nothing}")
+                raise ApprovalError(
+                    f"The run became {current.name} while it waited for approval. {nothing}"
+                )
     raise ApprovalError(
         f"Nobody approved {subject} within {APPROVAL_MINUTES} minutes. {nothing} To request it again: Retry."
     )

@@ -32,7 +32,11 @@ class Progress:
         from tasks.prefect import page
 
         with self.work.lock:
-            is_due = self.artifact is not None if is_last else time.monotonic() - self.updated >= EVERY_SECONDS
+            is_due = (
+                self.artifact is not None
+                if is_last
+                else time.monotonic() - self.updated >= EVERY_SECONDS
+            )
             if is_due and not self.is_queued:
                 self.is_queued = True
                 self.context.run(page.defer, self._publish)

@@ -44,7 +44,9 @@ class ServerPolicy(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     keys: dict[str, list[str]] = Field({}, description="References to keys that a host may get.")
-    hosts: list[str] = Field([], description="Hosts that a form may name: HOST, HOST:PORT or a bucket.")
+    hosts: list[str] = Field(
+        [], description="Hosts that a form may name: HOST, HOST:PORT or a bucket."
+    )
 
     @field_validator("hosts")
     @classmethod
@@ -67,7 +69,9 @@ def server_policy() -> ServerPolicy | None:
     path = state_path() / FILE
     if STARTED not in os.environ or not path.exists():
         return None
-    return check_config(ServerPolicy, yaml.safe_load(path.read_text(encoding="utf-8")) or {}, str(path))
+    return check_config(
+        ServerPolicy, yaml.safe_load(path.read_text(encoding="utf-8")) or {}, str(path)
+    )
 
 
 def serve_others(home: Path) -> None:

@@ -48,7 +48,9 @@ def state_folder() -> Path:
             f"The state folder {home} cannot be created ({error.strerror}). Set WASP_HOME to another folder"
         ) from None
     if not os.access(home, os.R_OK | os.X_OK):
-        raise ConfigError(f"The state folder {home} belongs to another user and is closed. Set WASP_HOME to your own")
+        raise ConfigError(
+            f"The state folder {home} belongs to another user and is closed. Set WASP_HOME to your own"
+        )
     return home
 
 
@@ -79,7 +81,9 @@ def open_to_others(path: Path) -> bool:
     if os.name != "posix" or not path.exists():
         return False
     path = path.resolve()
-    return bool(path.stat().st_mode & 0o004) and all(parent.stat().st_mode & 0o001 for parent in path.parents)
+    return bool(path.stat().st_mode & 0o004) and all(
+        parent.stat().st_mode & 0o001 for parent in path.parents
+    )
 
 
 def check_closed(home: Path) -> None:
@@ -103,7 +107,9 @@ def check_room(home: Path) -> None:
     """
     check_closed(home)
     if not os.access(home, os.W_OK | os.X_OK):
-        raise ConfigError(f"The state folder {home} is not writable. Set WASP_HOME to another folder")
+        raise ConfigError(
+            f"The state folder {home} is not writable. Set WASP_HOME to another folder"
+        )
     free = shutil.disk_usage(home).free
     if free < MIN_FREE_BYTES:
         raise ArtifactError(
@@ -123,7 +129,9 @@ def prepare_environment() -> None:
     has_profile = os.path.exists(os.path.expanduser("~/.prefect/profiles.toml"))  # noqa: PTH110, PTH111
     if not has_profile:
         os.environ.setdefault("PREFECT_HOME", str(state_path() / "prefect"))
-    needs_heartbeat = has_profile or bool(os.environ.get("PREFECT_API_URL"))  # a temporary server ends with the run
+    needs_heartbeat = has_profile or bool(
+        os.environ.get("PREFECT_API_URL")
+    )  # a temporary server ends with the run
     for name, value in DEFAULTS.items():
         if name != HEARTBEAT or needs_heartbeat:
             os.environ.setdefault(name, value)

@@ -72,7 +72,9 @@ def shared(home: Path) -> SharedStores:
     """Return the store addresses for runs in this state folder."""
     from flows.config.environment import environment
 
-    return SharedStores(str(home), environment().artifacts or "", open_ledger(home).shown, _key_name(home))
+    return SharedStores(
+        str(home), environment().artifacts or "", open_ledger(home).shown, _key_name(home)
+    )
 
 
 def open_artifacts(home: Path, address: str | None = None) -> Artifacts:
@@ -135,7 +137,9 @@ def open_ledger(home: Path) -> PrivacyLedger:
     return PrivacyLedger(ledger_address(home), filter_epsilon, Cap(*DEFAULT_CAP), heads)
 
 
-def open_cost_budget(home: Path, run_id: str, most: float | None, artifacts: Artifacts | None) -> CostBudget:
+def open_cost_budget(
+    home: Path, run_id: str, most: float | None, artifacts: Artifacts | None
+) -> CostBudget:
     """Open the cost limit of a run: local journal, plus other machines' costs."""
     from connectors.models.base.cost_limit import CostBudget
 

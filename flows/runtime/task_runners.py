@@ -62,10 +62,14 @@ class ConfiguredTaskRunner(TaskRunner[PrefectFuture[Any]]):
         # Prefect's annotations are tuples that each pickling nests once more: none may travel to a cluster.
         bare = {name: _bare(value) for name, value in parameters.items()}
         runs_in_flow_process = getattr(task.fn, "runs_in_flow_process", None)
-        if self._cluster is None or (runs_in_flow_process is not None and runs_in_flow_process(bare)):
+        if self._cluster is None or (
+            runs_in_flow_process is not None and runs_in_flow_process(bare)
+        ):
             return threads.submit(task, parameters, wait_for, dependencies)
         with _server_for_workers():
-            return self._cluster.submit(task, bare, [_bare(part) for part in wait_for or ()], dependencies)
+            return self._cluster.submit(
+                task, bare, [_bare(part) for part in wait_for or ()], dependencies
+            )
 
     def __exit__(self, *error: Any) -> None:
         """Close the runners; a cluster started for the run ends here."""
@@ -128,7 +132,9 @@ def _open_dask(opened: ExitStack, execution: Execution) -> AnyRunner:
         "memory_limit": 0,  # an equal share per worker would kill the worker that loads a model
     }
     require_host(NamedAddress("execution.cluster", AddressKind.CLUSTER, execution.cluster))
-    runner: Any = DaskTaskRunner(address=execution.cluster, cluster_kwargs=None if execution.cluster else local)
+    runner: Any = DaskTaskRunner(
+        address=execution.cluster, cluster_kwargs=None if execution.cluster else local
+    )
     try:
         cluster: AnyRunner = opened.enter_context(runner)
         _ = runner.client  # connects; an error here names the cluster

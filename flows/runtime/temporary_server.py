@@ -27,7 +27,11 @@ def start_with_parent(server: Any) -> "subprocess.Popen[bytes]":
     from prefect.settings import get_current_settings
 
     settings = get_current_settings().to_environment_variables(exclude_unset=True)
-    own = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
+    own = {
+        "PREFECT_UI_ENABLED": "0",
+        "PREFECT__SERVER_EPHEMERAL": "1",
+        "PREFECT__SERVER_FINAL": "1",
+    }
     # -P: a folder `prefect` in the working folder must not hide the package.
     return subprocess.Popen(  # noqa: S603  (our own file)
         [sys.executable, "-P", str(Path(__file__)), str(server.port)],

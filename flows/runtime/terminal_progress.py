@@ -79,7 +79,9 @@ class Work:
 class Display:
     """A thread-safe display of plain lines: every few seconds, and at the end of a piece of work."""
 
-    def __init__(self, stream: TextIO | None = None, every: float = EVERY_SECONDS, quiet: bool = False) -> None:
+    def __init__(
+        self, stream: TextIO | None = None, every: float = EVERY_SECONDS, quiet: bool = False
+    ) -> None:
         self._stream = stream
         self._every = every
         self._quiet = quiet
@@ -138,7 +140,10 @@ class _Iterations:
         if not self.done:
             return None
         each = (self.changed - self.started) / self.done
-        return max(0.0, each * (self.total - self.done + ENDING_ITERATIONS) - (time.monotonic() - self.changed))
+        return max(
+            0.0,
+            each * (self.total - self.done + ENDING_ITERATIONS) - (time.monotonic() - self.changed),
+        )
 
 
 class Bars(Display):
@@ -211,7 +216,11 @@ class Bars(Display):
         if iterations is None:
             return ", ".join(self._waits)
         left = iterations.left()
-        parts = [f"{iterations.done} of {iterations.total} iterations done", self._cost, ", ".join(self._waits)]
+        parts = [
+            f"{iterations.done} of {iterations.total} iterations done",
+            self._cost,
+            ", ".join(self._waits),
+        ]
         # An estimate that has run out says nothing.
         parts.append(f"about {duration(left)} left" if left else "")
         return " | ".join(filter(None, parts))

@@ -30,7 +30,9 @@ def backup(file: Path) -> dict[str, Any]:
     try:
         os.close(os.open(file, os.O_CREAT | os.O_EXCL, 0o600))
     except OSError as error:
-        raise ConfigError(f"{file}: cannot be created ({error.strerror}). Name a new file") from None
+        raise ConfigError(
+            f"{file}: cannot be created ({error.strerror}). Name a new file"
+        ) from None
     try:
         _dump(parse_url(ledger_address(home)), file)
     except BaseException:
@@ -51,7 +53,9 @@ def restore(file: Path) -> dict[str, Any]:
         raise ConfigError(f"{file}: there is no such file. Name one that wasp budget backup wrote")
     with lock_caches(home) as free:
         if not free:
-            raise ConfigError("A run is active in this state folder. Stop it, then restore. Nothing was changed")
+            raise ConfigError(
+                "A run is active in this state folder. Stop it, then restore. Nothing was changed"
+            )
         previous.parent.mkdir(mode=0o700, exist_ok=True)
         _set_aside(url, previous)
         try:
@@ -62,8 +66,14 @@ def restore(file: Path) -> dict[str, Any]:
                 _load(previous, url)
             else:
                 _empty(url)
-            raise LedgerError(f"{file} was not restored; the ledger is as before. {problem}") from None
-    return {"file": str(file), "datasets": datasets, "previous": str(previous) if previous.exists() else None}
+            raise LedgerError(
+                f"{file} was not restored; the ledger is as before. {problem}"
+            ) from None
+    return {
+        "file": str(file),
+        "datasets": datasets,
+        "previous": str(previous) if previous.exists() else None,
+    }
 
 
 def _sound_datasets(home: Path) -> list[str]:
@@ -104,21 +114,37 @@ def _empty(url: URL) -> None:
 
 def _load(file: Path, url: URL) -> None:
     if url.get_backend_name() == "postgresql":
-        _postgres("pg_restore", url, "--clean", "--if-exists", "--no-owner", "--single-transaction", str(file))
+        _postgres(
+            "pg_restore",
+            url,
+            "--clean",
+            "--if-exists",
+            "--no-owner",
+            "--single-transaction",
+            str(file),
+        )
         return
     for suffix in ("-wal", "-shm"):  # SQLite would apply the log of the previous ledger to the copy
         Path(f"{url.database}{suffix}").unlink(missing_ok=True)
     with file.open("rb") as source:
-        write_whole(Path(str(url.database)), lambda copy: shutil.copyfileobj(source, copy), private=True)
+        write_whole(
+            Path(str(url.database)), lambda copy: shutil.copyfileobj(source, copy), private=True
+        )
 
 
 def _postgres(program: str, url: URL, *arguments: str) -> None:
-    address = URL.create("postgresql", url.username, None, url.host, url.port, url.database, url.query)
+    address = URL.create(
+        "postgresql", url.username, None, url.host, url.port, url.database, url.query
+    )
     environment = os.environ | ({"PGPASSWORD": str(url.password)} if url.password else {})
     command = [program, f"--dbname={address.render_as_string()}", *arguments]
     try:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)  # noqa: S603 - fixed programs
     except FileNotFoundError:
-        raise LedgerError(f"{program}: is not installed here. Install the client programs of PostgreSQL.") from None
+        raise LedgerError(
+            f"{program}: is not installed here. Install the client programs of PostgreSQL."
+        ) from None
     if done.returncode:
-        raise LedgerError(f"{program} failed: {done.stderr.strip().splitlines()[-1]}. Check the address of the ledger.")
+        raise LedgerError(
+            f"{program} failed: {done.stderr.strip().splitlines()[-1]}. Check the address of the ledger."
+        )

@@ -97,7 +97,12 @@ def lost(artifacts: Artifacts, run_id: str) -> Lost | None:
     if not missing:
         return None
     samples = [path for path in missing if path.endswith("samples.parquet")]
-    manifests = [manifest for path in samples for manifest in artifacts.finished(escape(path)).values() if manifest]
+    manifests = [
+        manifest
+        for path in samples
+        for manifest in artifacts.finished(escape(path)).values()
+        if manifest
+    ]
     usage = [manifest["info"].get("usage", {}) for manifest in manifests]
     return Lost(
         when=max(recorded[path] for path in missing),
@@ -108,7 +113,9 @@ def lost(artifacts: Artifacts, run_id: str) -> Lost | None:
     )
 
 
-def load_finished_summary(artifacts: Artifacts, run_id: str, respend: bool) -> dict[str, Any] | None:
+def load_finished_summary(
+    artifacts: Artifacts, run_id: str, respend: bool
+) -> dict[str, Any] | None:
     """Return the summary of a finished run that was cleaned; None for any other run.
 
     A cleaned run stays finished, and its files are not restored. With `respend` (privacy.on_lost_artifacts) all missing

@@ -117,7 +117,13 @@ def state_files(home: Path) -> Iterator[Item]:
                 stat = (Path(folder) / name).lstat()
                 path = (Path(folder) / name).relative_to(home)
                 run_id = path.parts[1] if path.parts[0] == "runs" and len(path.parts) > 2 else ""
-                yield Item(str(path), kind_of(path), stat.st_size, datetime.fromtimestamp(stat.st_mtime, UTC), run_id)
+                yield Item(
+                    str(path),
+                    kind_of(path),
+                    stat.st_size,
+                    datetime.fromtimestamp(stat.st_mtime, UTC),
+                    run_id,
+                )
 
 
 def kind_of(path: Path) -> str:
@@ -130,7 +136,12 @@ def kind_of(path: Path) -> str:
         return PRIVATE if len(parts) > 2 and parts[1] in CACHES else STAYS
     if parts[0] in SHARED and len(parts) > 1:
         return parts[0]
-    if parts[0] != "runs" or len(parts) < 3 or name.startswith("_") or name.endswith("release.parquet"):
+    if (
+        parts[0] != "runs"
+        or len(parts) < 3
+        or name.startswith("_")
+        or name.endswith("release.parquet")
+    ):
         return STAYS
     if parts[2] in ("synthetic.parquet", "student"):
         return RESULTS
@@ -192,7 +203,11 @@ def choose(home: Path, rules: Retention, now: datetime, free: bool) -> Retention
         else:
             why = _why_of_run(file, run, intermediate, whole, stale)
         if why:  # a scratch folder or a student is one item
-            ends = [n for n, part in enumerate(parts) if is_scratch(part) or (n == 2 and part == "student")]
+            ends = [
+                n
+                for n, part in enumerate(parts)
+                if is_scratch(part) or (n == 2 and part == "student")
+            ]
             name = str(Path(*parts[: ends[0] + 1])) if ends else file.path
             size = file.bytes + (going[name].bytes if name in going else 0)
             going[name] = replace(file, path=name, bytes=size, why=why)
@@ -204,7 +219,9 @@ def choose(home: Path, rules: Retention, now: datetime, free: bool) -> Retention
     return RetentionChoice(tuple(items), tuple(staying))
 
 
-def _why_of_run(file: Item, run: RunState | None, intermediate: datetime, whole: datetime, stale: datetime) -> str:
+def _why_of_run(
+    file: Item, run: RunState | None, intermediate: datetime, whole: datetime, stale: datetime
+) -> str:
     """Return why a file of a run, or one that is not completely written, is removed; empty if it stays."""
     if run is not None and run.held:
         return ""
@@ -218,10 +235,18 @@ def _why_of_run(file: Item, run: RunState | None, intermediate: datetime, whole:
 
 
 def _completions(
-    home: Path, runs: Mapping[str, RunState], leaving: set[str], before: datetime, staying: list[str]
+    home: Path,
+    runs: Mapping[str, RunState],
+    leaving: set[str],
+    before: datetime,
+    staying: list[str],
 ) -> Iterator[Item]:
     """Yield the old completions, except those of a run that may be resumed."""
-    waiting = [run for run in runs.values() if not run.done and run.run_id not in leaving and run.began < before]
+    waiting = [
+        run
+        for run in runs.values()
+        if not run.done and run.run_id not in leaving and run.began < before
+    ]
     waiting = [run for run in waiting if not (home / "runs" / run.run_id / REMOVED).exists()]
     if waiting:
         first = min(waiting, key=lambda run: run.began)

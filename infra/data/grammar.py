@@ -49,9 +49,19 @@ class Grammar:
             if not line.startswith(" "):
                 name_, _, line = line.partition(" =")
                 items = rules.setdefault(name_, [])
-            items.extend("" if item.strip() == "-" else item.strip() for item in line.split(" | ") if item.strip())
-        texts = {rule.removeprefix("text "): items for rule, items in rules.items() if rule.startswith("text ")}
-        return cls({rule: items for rule, items in rules.items() if not rule.startswith("text ")}, texts)
+            items.extend(
+                "" if item.strip() == "-" else item.strip()
+                for item in line.split(" | ")
+                if item.strip()
+            )
+        texts = {
+            rule.removeprefix("text "): items
+            for rule, items in rules.items()
+            if rule.startswith("text ")
+        }
+        return cls(
+            {rule: items for rule, items in rules.items() if not rule.startswith("text ")}, texts
+        )
 
     def text(self, label: str, rng: random.Random) -> str:
         """Return one random text of a label with corrected spacing and capitals."""
@@ -86,7 +96,13 @@ def pick(items: list[str], rng: random.Random) -> str:
 
 def tidy(text: str) -> str:
     """Collapse white space, use 'an' before vowels, capitalise sentence starts."""
-    text = " ".join(text.split()).replace(" ,", ",").replace(" .", ".").replace(" ?", "?").replace(" !", "!")
+    text = (
+        " ".join(text.split())
+        .replace(" ,", ",")
+        .replace(" .", ".")
+        .replace(" ?", "?")
+        .replace(" !", "!")
+    )
     text = _ARTICLE.sub(lambda match: match.group(1) + "n ", text)
     return _SENTENCE_START.sub(lambda match: match.group(1) + match.group(2).upper(), text)
 

@@ -72,14 +72,20 @@ def support_desk() -> dict[str, pd.DataFrame]:
             texts = distinct_texts(lambda label=label: write_row(grammar, label, rng), number, used)  # type: ignore[misc]
             rows.extend((rng.random(), text, label) for text in texts)
         rows.sort()
-        splits[split] = pd.DataFrame({"text": [row[1] for row in rows], "label": [row[2] for row in rows]})
+        splits[split] = pd.DataFrame(
+            {"text": [row[1] for row in rows], "label": [row[2] for row in rows]}
+        )
     return splits
 
 
 def misspell(text: str, rng: random.Random) -> str:
     """Swap, drop or double one letter of one longer word."""
     words = text.split(" ")
-    long_words = [index for index, word in enumerate(words) if word.isalpha() and word.islower() and len(word) > 4]
+    long_words = [
+        index
+        for index, word in enumerate(words)
+        if word.isalpha() and word.islower() and len(word) > 4
+    ]
     if not long_words:
         return text
     index = long_words[int(rng.random() * len(long_words))]
@@ -112,7 +118,9 @@ def write_texts(path: str) -> pd.DataFrame:
 
     def write(label: str) -> str:
         text = grammar.text(label, rng)
-        return text.lower() if voice.careless is not None and rng.random() < voice.careless else text
+        return (
+            text.lower() if voice.careless is not None and rng.random() < voice.careless else text
+        )
 
     rows: list[tuple[str, str]] = []
     for label in grammar.texts:
@@ -124,7 +132,9 @@ def write_texts(path: str) -> pd.DataFrame:
 
 def vocabulary(corpora: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Return the terms of the corpora and their ranks."""
-    counts = Counter(term for corpus in corpora for text in corpus["text"] for term in expressions(text))
+    counts = Counter(
+        term for corpus in corpora for text in corpus["text"] for term in expressions(text)
+    )
     terms = sorted((-count, term) for term, count in counts.items() if count >= TEXTS)
     return pd.DataFrame({"term": [term for _, term in terms], "rank": range(1, len(terms) + 1)})
 
@@ -132,8 +142,16 @@ def vocabulary(corpora: Sequence[pd.DataFrame]) -> pd.DataFrame:
 def expressions(text: str) -> set[str]:
     """Return the distinct sequences of up to MAX_WORDS words that can be terms."""
     words = _WORD.findall(text.lower())
-    runs = (words[start : start + length] for length in range(1, MAX_WORDS + 1) for start in range(len(words)))
-    return {" ".join(run) for run in runs if len(run[-1]) > 2 and not {run[0], run[-1]} & ENGLISH_STOP_WORDS}
+    runs = (
+        words[start : start + length]
+        for length in range(1, MAX_WORDS + 1)
+        for start in range(len(words))
+    )
+    return {
+        " ".join(run)
+        for run in runs
+        if len(run[-1]) > 2 and not {run[0], run[-1]} & ENGLISH_STOP_WORDS
+    }
 
 
 def main() -> None:

@@ -38,10 +38,15 @@ GENERATED = {
     "reference/configuration.md": reference.configuration,
     "reference/commands.md": reference.commands,
     "reference/metrics.md": reference.metrics,
-    "tutorials/notebook.md": lambda: reference.notebook(ROOT / "docs" / "tutorials" / "notebook.py"),
+    "tutorials/notebook.md": lambda: reference.notebook(
+        ROOT / "docs" / "tutorials" / "notebook.py"
+    ),
 }
 INSERTED = {
-    "reference/files.md": ("The table of all columns is on the documentation site (`make docs`).", reference.columns),
+    "reference/files.md": (
+        "The table of all columns is on the documentation site (`make docs`).",
+        reference.columns,
+    ),
     "reference/python.md": (
         "The signatures are on the documentation site (`make docs`), and in Python: `help(wasp.run)`.",
         reference.python,
@@ -54,7 +59,9 @@ LINK = re.compile(r"\[([^\]]+)\]\(([^)#\s]+)(#[^)\s]*)?\)")
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the included and the generated pages."""
     for page, source in INCLUDED.items():
-        files.append(File.generated(config, page, content=(ROOT / source).read_text(encoding="utf-8")))
+        files.append(
+            File.generated(config, page, content=(ROOT / source).read_text(encoding="utf-8"))
+        )
     for page, make in GENERATED.items():
         files.append(File.generated(config, page, content=make()))
     return files
@@ -76,7 +83,9 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
         if "://" in target or target.startswith("mailto:"):
             return match[0]
         origin = normpath(PurePosixPath(source).parent / target)
-        name = pages.get(origin) or (origin.removeprefix("docs/") if origin.startswith("docs/") else None)
+        name = pages.get(origin) or (
+            origin.removeprefix("docs/") if origin.startswith("docs/") else None
+        )
         if name is None or not (name in INCLUDED or (ROOT / origin).is_file()):
             return f"{text} (`{origin}`)" if text.strip("`") != origin else f"`{origin}`"
         name = "tutorials/notebook.md" if name == "tutorials/notebook.py" else name

@@ -32,7 +32,10 @@ def configuration() -> str:
     parts.append("## Groups")
     for group in sorted(groups):
         if groups[group].get("properties"):
-            about, keys = groups[group].get("description", ""), _keys(groups[group], groups[group]["$defs"])
+            about, keys = (
+                groups[group].get("description", ""),
+                _keys(groups[group], groups[group]["$defs"]),
+            )
             parts += [f"### {group}", _cell(about), keys]
     return "\n\n".join(parts) + "\n"
 
@@ -44,7 +47,10 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _variables() -> str:
-    rows = ((f"`{PREFIX}{name.upper()}`", f"{field.description}") for name, field in Environment.model_fields.items())
+    rows = (
+        (f"`{PREFIX}{name.upper()}`", f"{field.description}")
+        for name, field in Environment.model_fields.items()
+    )
     return _table(("variable", "description"), rows)
 
 
@@ -84,7 +90,13 @@ def _group_of(field: Schema, groups: Mapping[str, Schema]) -> Schema:
 def _shown(value: Any) -> str:
     if isinstance(value, dict) and value:
         return "see group"
-    text = "empty" if value in (None, "", [], {}) else str(value).lower() if isinstance(value, bool) else str(value)
+    text = (
+        "empty"
+        if value in (None, "", [], {})
+        else str(value).lower()
+        if isinstance(value, bool)
+        else str(value)
+    )
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
@@ -100,7 +112,9 @@ def commands() -> str:
 
     root = typer.main.get_command(app)
     context = root.make_context("wasp", [], resilient_parsing=True)
-    title, _, rest = typer.cli.get_docs_for_click(obj=root, ctx=context, name="wasp", title="Commands").partition("\n")
+    title, _, rest = typer.cli.get_docs_for_click(
+        obj=root, ctx=context, name="wasp", title="Commands"
+    ).partition("\n")
     about = (
         "Every command takes `--json`: the last line of standard output is then one object. Exit codes are in the "
         "[FAQ](../faq.md#exit-codes)."
@@ -118,7 +132,9 @@ def python() -> str:
 
 def columns() -> str:
     """Return a table of the columns of all Parquet files."""
-    return _table(("column", "content"), ((f"`{name}`", _cell(text)) for name, text in DESCRIPTIONS.items()))
+    return _table(
+        ("column", "content"), ((f"`{name}`", _cell(text)) for name, text in DESCRIPTIONS.items())
+    )
 
 
 def metrics() -> str:
@@ -131,7 +147,12 @@ def metrics() -> str:
     )
     better = {True: "higher", False: "lower", None: ""}
     rows = [
-        (f"`{metric.name}`", _cell(metric.title), better[metric.higher_is_better], metric.needs or "nothing")
+        (
+            f"`{metric.name}`",
+            _cell(metric.title),
+            better[metric.higher_is_better],
+            metric.needs or "nothing",
+        )
         for metric in all_metrics()
     ]
     return f"# Metrics\n{about}\n\n{_table(('name', 'title', 'better', 'needs'), rows)}\n"

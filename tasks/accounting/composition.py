@@ -56,13 +56,25 @@ def discrete_gaussian_event(noise_multiplier: float, sigma_int: float, count: in
     return {"type": "discrete_gaussian", **numbers, "count": count}
 
 
-def dp_sgd_event(noise_multiplier: float, sample_rate: float, steps: int, epsilon: float, delta: float) -> Event:
+def dp_sgd_event(
+    noise_multiplier: float, sample_rate: float, steps: int, epsilon: float, delta: float
+) -> Event:
     """Describe one training by DP-SGD.
 
     It consists of `steps` noisy sums over rows that are sampled with probability `sample_rate`.
     """
-    numbers = {"noise_multiplier": float(noise_multiplier), "sample_rate": float(sample_rate), "steps": steps}
-    return {"type": "dp_sgd", **numbers, "epsilon": float(epsilon), "delta": float(delta), "count": 1}
+    numbers = {
+        "noise_multiplier": float(noise_multiplier),
+        "sample_rate": float(sample_rate),
+        "steps": steps,
+    }
+    return {
+        "type": "dp_sgd",
+        **numbers,
+        "epsilon": float(epsilon),
+        "delta": float(delta),
+        "count": 1,
+    }
 
 
 def discrete_laplace_event(epsilon: float, count: int = 1) -> Event:
@@ -156,7 +168,9 @@ def second_opinion(events: Sequence[Mapping[str, Any]], delta: float) -> float:
 
 
 # --- conversions
-@lru_cache(maxsize=4096)  # as slow as `gaussian_sigma`; a party computes the noise of a plan again in every round
+@lru_cache(
+    maxsize=4096
+)  # as slow as `gaussian_sigma`; a party computes the noise of a plan again in every round
 def gaussian_epsilon(mu: float, delta: float) -> float:
     """Return the smallest epsilon of a mu-GDP release at `delta`.
 
@@ -172,7 +186,9 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
         return 0.0
     while _log_delta(mu, upper) > log_delta:
         lower, upper = upper, 10 * upper
-    return float(brentq(lambda epsilon: _log_delta(mu, epsilon) - log_delta, lower, upper, xtol=1e-12))
+    return float(
+        brentq(lambda epsilon: _log_delta(mu, epsilon) - log_delta, lower, upper, xtol=1e-12)
+    )
 
 
 def _log_delta(mu: float, epsilon: float) -> float:
@@ -190,12 +206,16 @@ def mu_of(epsilon: float, delta: float) -> float:
 
 
 @lru_cache(maxsize=4096)  # a search takes about a millisecond, and plans repeat it often
-def gaussian_sigma(epsilon: float, delta: float, sensitivity: float = 1.0, releases: int = 1) -> float:
+def gaussian_sigma(
+    epsilon: float, delta: float, sensitivity: float = 1.0, releases: int = 1
+) -> float:
     """Return the smallest sigma that makes the releases jointly (epsilon, delta)-DP."""
     import numpy as np
     from dp_accounting import get_sigma_gaussian
 
-    with np.errstate(divide="ignore"):  # the library takes log(0) = -inf for a large epsilon, which is right
+    with np.errstate(
+        divide="ignore"
+    ):  # the library takes log(0) = -inf for a large epsilon, which is right
         return float(get_sigma_gaussian(epsilon, delta)) * sensitivity * math.sqrt(releases)
 
 
@@ -228,7 +248,9 @@ def _epsilon_by_loss_distribution(events: Sequence[Mapping[str, Any]], delta: fl
         if count:  # equal events compose together, in the logarithm of their number
             total = total.compose(_loss_of(json.loads(event_json) | {"count": count}))
     if mu_squared:
-        gaussian = losses.from_gaussian_mechanism(1 / math.sqrt(mu_squared), value_discretization_interval=grid)
+        gaussian = losses.from_gaussian_mechanism(
+            1 / math.sqrt(mu_squared), value_discretization_interval=grid
+        )
         total = total.compose(gaussian)
     return float(total.get_epsilon_for_delta(delta))
 
@@ -252,7 +274,9 @@ def _loss_of(event: Mapping[str, Any]) -> Any:
     raise LedgerError(f"Privacy event: type {event['type']!r} has no loss distribution of its own.")
 
 
-def _split_trainings(events: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+def _split_trainings(
+    events: Sequence[Mapping[str, Any]],
+) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
     """Split events into trainings, each with its own delta, and all others."""
     own = [event for event in events if event.get("type") == "dp_sgd" and _count(event)]
     return own, [event for event in events if event.get("type") != "dp_sgd"]
@@ -271,7 +295,9 @@ def _coarsest_step(events: Sequence[Mapping[str, Any]]) -> float:
             multiplier = _positive(event, "noise_multiplier")
             sigma = _positive(event, "sigma_int") if "sigma_int" in event else multiplier
             if sigma < 1:
-                raise LedgerError(f"Privacy event: sigma_int {sigma:.3g} is too coarse to account for. Use at least 1.")
+                raise LedgerError(
+                    f"Privacy event: sigma_int {sigma:.3g} is too coarse to account for. Use at least 1."
+                )
             steps.append(1 / (multiplier * sigma))
     return max(steps)
 

@@ -97,7 +97,12 @@ class Guarantee(Generic[R]):
         """Scale, sensitivity and calibration of `noise`, by the names of plan and MLflow; zeros without noise."""
         noise = self.noise
         if noise is None:
-            return {"sensitivity": 0.0, "calibration": "none", "sigma": 0.0, "noise_multiplier": 0.0}
+            return {
+                "sensitivity": 0.0,
+                "calibration": "none",
+                "sigma": 0.0,
+                "noise_multiplier": 0.0,
+            }
         return {
             "sensitivity": noise.sensitivity,
             "calibration": noise.calibration,

@@ -102,7 +102,10 @@ AnyNoise = TypeVar("AnyNoise", bound=HasExactEpsilon)
 
 def check_promise(privacy: SumPrivacy) -> None:
     """Raise ConfigError for a promise of sums whose numbers promise nothing."""
-    limits: dict[str, Sequence[str]] = {**privacy.limits, "adjacency": ("add_remove", "replace_one")}
+    limits: dict[str, Sequence[str]] = {
+        **privacy.limits,
+        "adjacency": ("add_remove", "replace_one"),
+    }
     for field, values in limits.items():
         value = getattr(privacy, field)
         require(value in values, field, " or ".join(values), value)
@@ -222,7 +225,9 @@ def refuse_epsilon(privacy: Any, scale_of: Callable[[Any], float], otherwise: st
         is_wide = scale_of(replace(privacy, epsilon=middle)) >= MIN_SCALE_INT
         low, high = (middle, high) if is_wide else (low, middle)
     unit = 10.0 ** (math.floor(math.log10(low)) - 1)  # two digits, rounded down
-    require(False, "epsilon", f"at most {math.floor(low / unit) * unit:g}{otherwise}", privacy.epsilon)
+    require(
+        False, "epsilon", f"at most {math.floor(low / unit) * unit:g}{otherwise}", privacy.epsilon
+    )
 
 
 def _sums_noise(privacy: AnyPrivacy, scale: float) -> SumNoise[AnyPrivacy]:
@@ -233,7 +238,9 @@ def _sums_noise(privacy: AnyPrivacy, scale: float) -> SumNoise[AnyPrivacy]:
         refuse_epsilon(privacy, lambda smaller: _least_scale(smaller) * smaller.steps)
     ratio = scale / privacy.sensitivity
     if privacy.kind == "gaussian":
-        return SumNoise(privacy, scale, epsilon_of([discrete_gaussian_event(ratio, grid)], privacy.delta))
+        return SumNoise(
+            privacy, scale, epsilon_of([discrete_gaussian_event(ratio, grid)], privacy.delta)
+        )
     exact = privacy.sensitivity / scale
     only_rounded = math.isclose(exact, privacy.epsilon, rel_tol=1e-12)
     return SumNoise(privacy, scale, privacy.epsilon if only_rounded else exact)

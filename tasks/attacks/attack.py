@@ -54,7 +54,9 @@ class Attack(ABC):
         """The claims of the noise."""
         return claims_of(self.name, self.noise)
 
-    def run(self, trials: int, confidence: float, advance: Advance = lambda _: None) -> dict[str, Any]:
+    def run(
+        self, trials: int, confidence: float, advance: Advance = lambda _: None
+    ) -> dict[str, Any]:
         """Attack the release and return the claims and the findings; `advance` is called for every run of it."""
         *strengths, fresh, number = findings = self.findings(trials, confidence, advance)
         claimed = self.claims
@@ -84,7 +86,9 @@ def claims_of(name: str, noise: Any) -> dict[str, Any]:
     """Return the claims of a mechanism: `epsilon_stated` is requested, `epsilon_claimed` accounted."""
     charge = noise.charge
     plan = getattr(noise, "training", None)
-    training = {"noise": "dp_sgd", "steps": plan.steps, "sample_rate": plan.sample_rate} if plan else {}
+    training = (
+        {"noise": "dp_sgd", "steps": plan.steps, "sample_rate": plan.sample_rate} if plan else {}
+    )
     return {
         "mechanism": name,
         "adjacency": charge.adjacency,
@@ -148,8 +152,13 @@ class SumsAttack(Attack):
         if self.noise.kind == "laplace":
             strengths = [self._laplace_finding(outputs, direction, confidence)]
         else:
-            views = {self.what: direction} | {name: np.where(mask, direction, 0) for name, mask in self.views.items()}
-            strengths = [self._gaussian_finding(name, outputs, view, confidence) for name, view in views.items()]
+            views = {self.what: direction} | {
+                name: np.where(mask, direction, 0) for name, mask in self.views.items()
+            }
+            strengths = [
+                self._gaussian_finding(name, outputs, view, confidence)
+                for name, view in views.items()
+            ]
         most_releases = max(side.shape[1] for side in outputs)
         return [*strengths, freshness(outputs[0]), check_number(most_releases, self.noise.releases)]
 
@@ -170,13 +179,17 @@ class SumsAttack(Attack):
                 outputs[-1][number, : len(releases)] = np.stack(releases) - baseline
         return outputs
 
-    def _gaussian_finding(self, name: str, outputs: list[Floats], view: Floats, confidence: float) -> Finding:
+    def _gaussian_finding(
+        self, name: str, outputs: list[Floats], view: Floats, confidence: float
+    ) -> Finding:
         """Decide who took part by the projection of outputs on `view`, the canary's part in one release.
 
         The threshold is halfway. The remark has the distance of the two sides, an estimate of mu: a bound far below it
         was unlucky.
         """
-        without, with_canary = ((side * view).sum(axis=tuple(range(1, side.ndim))) for side in outputs)
+        without, with_canary = (
+            (side * view).sum(axis=tuple(range(1, side.ndim))) for side in outputs
+        )
         expected = self.noise.releases * float((view**2).sum())
         errors = int((without > expected / 2).sum()), int((with_canary <= expected / 2).sum())
         bound = lower_bound(*errors, len(without), confidence)
@@ -184,19 +197,21 @@ class SumsAttack(Attack):
         distance = float(with_canary.mean() - without.mean())
         spread = math.sqrt((float(without.var()) + float(with_canary.var())) / 2)
         if spread and expected:
-            remark += (
-                f"; the means differ by {distance / spread:.2f} standard deviations, {distance / expected:.2f} of "
-            )
-            remark += "the expected distance"
+            remark += f"; the means differ by {distance / spread:.2f} standard deviations, "
+            remark += f"{distance / expected:.2f} of the expected distance"
         return Finding(name, self.claimed, bound, bound <= self.claimed, remark)
 
-    def _laplace_finding(self, outputs: list[Floats], direction: Floats, confidence: float) -> Finding:
+    def _laplace_finding(
+        self, outputs: list[Floats], direction: Floats, confidence: float
+    ) -> Finding:
         without, with_canary = (self._ratio(side, direction) for side in outputs)
         threshold = self._threshold(direction, len(without), confidence)
         errors = int((without >= threshold).sum()), int((with_canary < threshold).sum())
         bound = epsilon_bound(*errors, len(without), confidence)
         remark = describe_errors(errors, len(without))
-        return Finding(self.what, self.claimed, bound, bound <= self.claimed, remark, unit="epsilon")
+        return Finding(
+            self.what, self.claimed, bound, bound <= self.claimed, remark, unit="epsilon"
+        )
 
     def _ratio(self, side: Floats, direction: Floats) -> Floats:
         """Return the log-likelihood ratio of each run, with to without canary, (runs,)."""
@@ -216,6 +231,8 @@ class SumsAttack(Attack):
         for threshold in np.quantile(with_canary, np.linspace(0.02, 0.98, 49)) - 1e-9:
             alarms = (without >= threshold).mean()
             misses = (with_canary < threshold).mean()
-            bound = epsilon_bound(round(alarms * trials), round(misses * trials), trials, confidence)
+            bound = epsilon_bound(
+                round(alarms * trials), round(misses * trials), trials, confidence
+            )
             best = max(best, (bound, float(threshold)))
         return best[1]

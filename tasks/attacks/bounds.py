@@ -41,10 +41,16 @@ class Finding:
 
     def proven(self, delta: float) -> float:
         """Return the least epsilon at `delta` that is proved."""
-        return self.bound if self.unit == "epsilon" or not self.bound else gaussian_epsilon(self.bound, delta)
+        return (
+            self.bound
+            if self.unit == "epsilon" or not self.bound
+            else gaussian_epsilon(self.bound, delta)
+        )
 
 
-def lower_bound(false_alarms: int, misses: int, trials: int, confidence: float = CONFIDENCE) -> float:
+def lower_bound(
+    false_alarms: int, misses: int, trials: int, confidence: float = CONFIDENCE
+) -> float:
     """Return the mu that an attack proves at least; never below 0.
 
     The attack made these errors in `trials` decisions each. Half of the doubt goes to each error rate (Dong, Roth and
@@ -55,11 +61,14 @@ def lower_bound(false_alarms: int, misses: int, trials: int, confidence: float =
     doubt = (1 - confidence) / 2
     return max(
         0.0,
-        -float(ndtri(largest_rate(false_alarms, trials, doubt))) - float(ndtri(largest_rate(misses, trials, doubt))),
+        -float(ndtri(largest_rate(false_alarms, trials, doubt)))
+        - float(ndtri(largest_rate(misses, trials, doubt))),
     )
 
 
-def epsilon_bound(false_alarms: int, misses: int, trials: int, confidence: float = CONFIDENCE) -> float:
+def epsilon_bound(
+    false_alarms: int, misses: int, trials: int, confidence: float = CONFIDENCE
+) -> float:
     """Return the epsilon at delta 0 that an attack with these errors proves at least.
 
     Never below 0. Under epsilon-DP hits are at most e^epsilon times as frequent as false alarms, and correct rejections
@@ -88,7 +97,9 @@ def right_guesses(scores: Floats, included: NDArray[np.bool_], guesses: int) -> 
     return int((~included[out]).sum() + included[inside].sum())
 
 
-def one_run_bound(canaries: int, guesses: int, correct: int, delta: float, confidence: float) -> float:
+def one_run_bound(
+    canaries: int, guesses: int, correct: int, delta: float, confidence: float
+) -> float:
     """Return the epsilon that this many correct guesses about coins prove at least; never below 0.
 
     If a coin decides for each of many canaries whether it takes part, one run is enough: under (epsilon, delta)-DP
@@ -111,7 +122,9 @@ def one_run_bound(canaries: int, guesses: int, correct: int, delta: float, confi
     return low
 
 
-def one_run_chance(canaries: int, guesses: int, correct: int, epsilon: float, delta: float) -> float:
+def one_run_chance(
+    canaries: int, guesses: int, correct: int, epsilon: float, delta: float
+) -> float:
     """Return the largest probability of `correct` guesses under (epsilon, delta)-DP.
 
     Binomial tail at e^epsilon / (1 + e^epsilon), and 2 m delta times the steepest mean of the terms below it.
@@ -121,7 +134,9 @@ def one_run_chance(canaries: int, guesses: int, correct: int, epsilon: float, de
     success = 1 / (1 + math.exp(-epsilon))
     below = binom.pmf(np.arange(correct - 1, -1, -1), guesses, success)
     steepest = (np.cumsum(below) / np.arange(1, correct + 1)).max(initial=0.0)
-    return min(1.0, float(binom.sf(correct - 1, guesses, success)) + 2 * canaries * delta * float(steepest))
+    return min(
+        1.0, float(binom.sf(correct - 1, guesses, success)) + 2 * canaries * delta * float(steepest)
+    )
 
 
 def describe_errors(errors: tuple[int, int], trials: int) -> str:

@@ -58,12 +58,24 @@ def measure_baseline(tools: Tools, job: BaselineJob) -> tuple[ArtifactRef, str]:
     path = f"runs/{tools.run_id}/baseline.json"
     trained = job.trained
     assert trained.test is not None
-    parameters: dict[str, object] = {"student": settings(job.student), "labels": list(trained.labels)}
-    parameters |= {"test": trained.test.content, "embedder": tools.embedder.identity, "balanced": job.balanced}
-    parameters |= {"density": job.density.sha256 if job.density else "", "unmeasured": job.unmeasured}
+    parameters: dict[str, object] = {
+        "student": settings(job.student),
+        "labels": list(trained.labels),
+    }
+    parameters |= {
+        "test": trained.test.content,
+        "embedder": tools.embedder.identity,
+        "balanced": job.balanced,
+    }
+    parameters |= {
+        "density": job.density.sha256 if job.density else "",
+        "unmeasured": job.unmeasured,
+    }
     parameters["soft"] = trained.soft.sha256 if trained.soft is not None else ""
     tables = {"samples": trained.written, "zero_shot": job.zero_shot}
-    inputs = {name: content([entry.samples for entry in written]) for name, written in tables.items()}
+    inputs = {
+        name: content([entry.samples for entry in written]) for name, written in tables.items()
+    }
     key = step_key("baseline", parameters, inputs)
     return json_once(tools.artifacts, path, key, lambda: _measured(tools, job))
 
@@ -74,7 +86,10 @@ def read_baseline(values: dict[str, Any]) -> tuple[Baseline | None, Accuracy | N
     if values["unmeasured"]:
         return None, release, values["unmeasured"]
     names = [name for name in ("zero_shot", "guided", "soft") if name in values]
-    arms = {name: Accuracy(values[name], values["rows"], values["texts"], values.get(f"{name}_loss")) for name in names}
+    arms = {
+        name: Accuracy(values[name], values["rows"], values["texts"], values.get(f"{name}_loss"))
+        for name in names
+    }
     return Baseline(values["student"], **arms), release, ""
 
 
@@ -118,7 +133,9 @@ def _most(samples: pd.DataFrame, balanced: bool) -> int:
     return int(sizes.min()) * len(sizes) if balanced and len(sizes) else len(samples)
 
 
-def sample_indices(labels: NDArray[np.str_], count: int, seed: int, balanced: bool = False) -> NDArray[np.int64]:
+def sample_indices(
+    labels: NDArray[np.str_], count: int, seed: int, balanced: bool = False
+) -> NDArray[np.int64]:
     """Return the sorted indices of `count` texts, drawn with `seed` within each class.
 
     Classes keep their shares, or have the same number of texts (`balanced`).

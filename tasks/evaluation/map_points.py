@@ -54,7 +54,8 @@ def map_points(
     drawn = thinned(len(vectors), MAP_POINTS, seed)
     samples, vectors = read_samples(tools, written).iloc[drawn], vectors[drawn]
     (test_labels, test), (_, shown) = (
-        _points(tools, rows, seed) if rows else (cast("list[str]", []), vectors[:0]) for rows in real
+        _points(tools, rows, seed) if rows else (cast("list[str]", []), vectors[:0])
+        for rows in real
     )
     points = map_2d(np.concatenate([vectors, test, shown]))
     pairs = [(float(x), float(y)) for x, y in points]

@@ -80,7 +80,9 @@ def measure_iteration(tools: Tools, job: MeasureJob) -> tuple[ArtifactRef, str]:
     parameters |= {"embedder": tools.embedder.identity, "private": ""}
     added = added_versions()
     parameters |= {"metrics": added} if added else {}
-    key = step_key("measure", parameters, {"samples": content([entry.samples for entry in job.written])})
+    key = step_key(
+        "measure", parameters, {"samples": content([entry.samples for entry in job.written])}
+    )
     return json_once(tools.artifacts, path, key, lambda: _values(tools, job))
 
 
@@ -102,15 +104,25 @@ def train_and_test(tools: Tools, job: TrainJob) -> tuple[ArtifactRef, str]:
         parameters["soft"] = job.soft.sha256
     if job.student.kind != "finetune":
         parameters["embedder"] = tools.embedder.identity
-    key = step_key("train", parameters, {"samples": content([entry.samples for entry in job.written])})
+    key = step_key(
+        "train", parameters, {"samples": content([entry.samples for entry in job.written])}
+    )
 
     def make() -> ArtifactRef:
         scores: dict[str, Any] = {}
         if job.student.kind == NEXT_WORD:
-            test = score_texts(tools, job, read_samples(tools, job.written)) if job.test is not None else None
+            test = (
+                score_texts(tools, job, read_samples(tools, job.written))
+                if job.test is not None
+                else None
+            )
             return tools.artifacts.write_json(path, {"test": test}, key)
-        student = tools.artifacts.write_folder(folder, lambda target: scores.update(_train(tools, job, target)), key)
-        scores |= {"student": student.sha256, "reads": job.reads} | test_on(tools, job.test, job.labels, student)
+        student = tools.artifacts.write_folder(
+            folder, lambda target: scores.update(_train(tools, job, target)), key
+        )
+        scores |= {"student": student.sha256, "reads": job.reads} | test_on(
+            tools, job.test, job.labels, student
+        )
         if job.reads and scores["test"] is not None:
             samples = with_soft_labels(tools, read_samples(tools, job.written), job.soft)
             vectors = read_vectors(tools, job.written)
@@ -138,10 +150,18 @@ def _values(tools: Tools, job: MeasureJob) -> dict[str, Any]:
     start = min(entry.iteration for entry in job.written)
     first = sum(entry.samples.rows for entry in job.written if entry.iteration == start)
     none = MetricInput(texts, LabelledRows((), (), vectors[:0]), job.seed, first)
-    inputs = {"": none, "reference": _input(tools, none, reference), "test": _input(tools, none, job.test)}
+    inputs = {
+        "": none,
+        "reference": _input(tools, none, reference),
+        "test": _input(tools, none, job.test),
+    }
     values: dict[str, Any] = {"iteration": job.iteration, "rows": len(vectors)}
     values |= {"fid_reference": job.fid if reference is not None else "none"}
-    values |= {metric.name: _value(metric, inputs[metric.needs]) for metric in all_metrics() if metric.measure}
+    values |= {
+        metric.name: _value(metric, inputs[metric.needs])
+        for metric in all_metrics()
+        if metric.measure
+    }
     return values
 
 
@@ -175,7 +195,9 @@ def _train(tools: Tools, job: TrainJob, folder: Path) -> dict[str, Any]:
     return {"adapted_to": adapted, "epochs": trained.epochs, "best_epoch": trained.best_epoch}
 
 
-def score_texts(tools: Tools, job: TrainJob, samples: pd.DataFrame, vectors: Matrix | None = None) -> dict[str, Any]:
+def score_texts(
+    tools: Tools, job: TrainJob, samples: pd.DataFrame, vectors: Matrix | None = None
+) -> dict[str, Any]:
     """Return the scores on the test rows of a student trained on texts (with vectors) and their labels alone."""
     assert job.test is not None
     frame, real = reference_rows(tools, job.test)

@@ -60,7 +60,12 @@ class WeighJob:
 
 @step("select t={iteration}", versions={"select": 1, "select_matching": 2})
 def select_examples(
-    tools: Tools, iteration: int, number: int, dense: bool, release: ArtifactRef, written: Sequence[TextTable]
+    tools: Tools,
+    iteration: int,
+    number: int,
+    dense: bool,
+    release: ArtifactRef,
+    written: Sequence[TextTable],
 ) -> tuple[ArtifactRef, str]:
     """Write `number` (S) good and bad examples of each class: by votes (Eq. 7), or by the released density."""
     path = f"runs/{tools.run_id}/iteration={iteration}/selection.parquet"
@@ -68,10 +73,17 @@ def select_examples(
         key = step_key("select", {"examples": number}, {"release": release.sha256})
         read = tools.artifacts.read_table
         samples = partial(read_samples, tools, written)
-        return table_once(tools.artifacts, path, key, lambda: select(read(release), samples(), number))
+        return table_once(
+            tools.artifacts, path, key, lambda: select(read(release), samples(), number)
+        )
     parameters: dict[str, object] = {"examples": number, "per_hub": 0, "kernel": KERNEL}
     key = step_key("select_matching", parameters, _inputs(release, written))
-    return table_once(tools.artifacts, path, key, lambda: choose_examples(open_texts(tools, release, written), number))
+    return table_once(
+        tools.artifacts,
+        path,
+        key,
+        lambda: choose_examples(open_texts(tools, release, written), number),
+    )
 
 
 def read_weights(tools: Tools, ref: ArtifactRef) -> Weights:
@@ -94,8 +106,12 @@ def weigh_models(
         parameters |= {"kernel": KERNEL, "plms": list(job.plms)}
         key = step_key("weigh_matching", parameters, _inputs(release, written))
         texts = partial(open_texts, tools, release, written)
-        return table_once(tools.artifacts, path, key, lambda: weigh_by_density(texts(), job.plms, job.transform))
-    key = step_key("weigh", parameters | {"previous": dict(job.previous)}, {"release": release.sha256})
+        return table_once(
+            tools.artifacts, path, key, lambda: weigh_by_density(texts(), job.plms, job.transform)
+        )
+    key = step_key(
+        "weigh", parameters | {"previous": dict(job.previous)}, {"release": release.sha256}
+    )
 
     def table() -> pd.DataFrame:
         votes = tools.artifacts.read_table(release)
@@ -105,7 +121,9 @@ def weigh_models(
     return table_once(tools.artifacts, path, key, table)
 
 
-def move_to_release(texts: Texts, labels: NDArray[Any], vectors: Matrix) -> tuple[Matrix, NDArray[np.float64]]:
+def move_to_release(
+    texts: Texts, labels: NDArray[Any], vectors: Matrix
+) -> tuple[Matrix, NDArray[np.float64]]:
     """Return vectors (n, d) of classes `labels`, moved towards private rows, and weights (n,) of mean 1.
 
     Each class moves from the mean of `texts`, which are related to a density, to its expected mean, scaled by the mean
@@ -138,7 +156,10 @@ def nearest_means(tools: Tools, density: ArtifactRef, vectors: Matrix) -> NDArra
 
 
 def _inputs(release: ArtifactRef, written: Sequence[TextTable]) -> dict[str, str]:
-    return {"release": release.sha256, "texts": content([ref for entry in written for ref in entry.tables])}
+    return {
+        "release": release.sha256,
+        "texts": content([ref for entry in written for ref in entry.tables]),
+    }
 
 
 def relate_to_density(samples: pd.DataFrame, vectors: Matrix, density: Density) -> Texts:
@@ -158,7 +179,10 @@ def choose_examples(texts: Texts, top: int) -> pd.DataFrame:
         own = np.flatnonzero(labels == label)
         target = expected.of(label)
         good, bad = examples(points[own], target, -missing[own], top)
-        for kind, picked, score in (("good", good, points[own] @ target), ("bad", bad, -missing[own])):
+        for kind, picked, score in (
+            ("good", good, points[own] @ target),
+            ("bad", bad, -missing[own]),
+        ):
             parts.append(ranked(texts.samples.take(own[picked]), kind, score[picked]))
     return concat_examples(parts)
 
@@ -168,7 +192,9 @@ def weigh_by_density(texts: Texts, plms: Sequence[str], transform: Transform) ->
 
     Texts of one model differ so much that the models' means are close together; a power separates them.
     """
-    scores = texts.samples[["sample_id"]].assign(near=tilted(texts.expected, texts.points, texts.labels))
+    scores = texts.samples[["sample_id"]].assign(
+        near=tilted(texts.expected, texts.points, texts.labels)
+    )
     table = weigh(scores, texts.samples, plms, transform)
     powers = table["weight"] ** WEIGHT_EXPONENT
     return table.assign(weight=powers / powers.sum())
@@ -179,7 +205,9 @@ def open_texts(tools: Tools, release: ArtifactRef, written: Sequence[TextTable])
     samples = read_samples(tools, written)
     first = first_of_equal(samples)
     vectors = read_vectors(tools, written)[first]
-    return relate_to_density(samples[first].reset_index(drop=True), vectors, _density(tools, release))
+    return relate_to_density(
+        samples[first].reset_index(drop=True), vectors, _density(tools, release)
+    )
 
 
 def _density(tools: Tools, release: ArtifactRef) -> Density:
@@ -187,5 +215,10 @@ def _density(tools: Tools, release: ArtifactRef) -> Density:
     info = tools.artifacts.info(release)
     labels = tuple(info["labels"])
     steps = info["steps"]
-    sums = tools.artifacts.read_table(release)["sum"].to_numpy(dtype=np.float64).reshape(len(labels), -1) / steps
+    sums = (
+        tools.artifacts.read_table(release)["sum"]
+        .to_numpy(dtype=np.float64)
+        .reshape(len(labels), -1)
+        / steps
+    )
     return Density(labels, sums, info["scale_int"] / steps)

@@ -60,14 +60,20 @@ def train_discriminator(
     """Train the student discriminator on noisy labels of queries (Eq. 2)."""
     folder = f"runs/{tools.run_id}/discriminator"
     inputs = {"answers": answers.sha256, "samples": content([entry.samples for entry in written])}
-    key = step_key("distill", {"student": settings(spec.student), "embedder": embedder_of(tools, spec.student)}, inputs)
+    key = step_key(
+        "distill",
+        {"student": settings(spec.student), "embedder": embedder_of(tools, spec.student)},
+        inputs,
+    )
 
     def make() -> ArtifactRef:
         texts = queries_of(tools, spec, written)
         table = tools.artifacts.read_table(answers)["sum"].to_numpy().reshape(-1, len(CLASSES))
         labels = [CLASSES[int(second > first)] for first, second in table]
         rows = TrainingRows(texts.texts, labels, CLASSES, texts.vectors)
-        return tools.artifacts.write_folder(folder, lambda target: _distill(spec, rows, target), key)
+        return tools.artifacts.write_folder(
+            folder, lambda target: _distill(spec, rows, target), key
+        )
 
     return make_once(tools.artifacts, folder, key, make)
 
@@ -85,14 +91,19 @@ def measure_discriminator(
     `spec`: its training. `test`: rows that count as private.
     """
     path = f"runs/{tools.run_id}/discriminator_accuracy.json"
-    inputs = {"discriminator": discriminator.sha256, "samples": content([entry.samples for entry in written])}
+    inputs = {
+        "discriminator": discriminator.sha256,
+        "samples": content([entry.samples for entry in written]),
+    }
     key = step_key("measure_discriminator", {"test": test.content}, inputs)
 
     def accuracy() -> dict[str, Any]:
         rows = test_rows(tools, spec, test, written)
         if rows is None:
             return {}
-        is_private = np.arange(len(rows.texts)) < len(rows.texts) // 2  # the first half are test rows
+        is_private = (
+            np.arange(len(rows.texts)) < len(rows.texts) // 2
+        )  # the first half are test rows
         right = int(((_probabilities(tools, discriminator, rows) >= 0.5) == is_private).sum())
         return asdict(Accuracy(right, len(rows.texts)))
 
@@ -108,16 +119,24 @@ def test_rows(
     size; here both halves are equal.
     """
     samples = sum(entry.samples.rows for entry in written)
-    used = shown_to_any(samples, spec) if isinstance(spec, TeacherSpec) else shown_to_classifier(samples, spec)
+    used = (
+        shown_to_any(samples, spec)
+        if isinstance(spec, TeacherSpec)
+        else shown_to_classifier(samples, spec)
+    )
     left = np.setdiff1d(np.arange(samples), sorted(used))
     frame, real = reference_rows(tools, test)
     count = min(len(left), len(frame))
     if count < MIN_HELD_OUT:
         return None
     random = np.random.default_rng(seed_of("held out", spec.student.seed))
-    rows, unseen = (np.sort(random.permutation(part)[:count]) for part in (np.arange(len(frame)), left))
+    rows, unseen = (
+        np.sort(random.permutation(part)[:count]) for part in (np.arange(len(frame)), left)
+    )
     texts = public_texts(tools, written, unseen, spec.student)
-    vectors = None if texts.vectors is None else np.concatenate([np.asarray(real)[rows], texts.vectors])
+    vectors = (
+        None if texts.vectors is None else np.concatenate([np.asarray(real)[rows], texts.vectors])
+    )
     return PublicTexts([*frame["text"].to_numpy()[rows].tolist(), *texts.texts], vectors)
 
 
@@ -133,7 +152,11 @@ def select_texts(
     path = f"runs/{tools.run_id}/selection.parquet"
     inputs = {"samples": content([entry.samples for entry in written])}
     inputs["discriminator"] = discriminator.sha256 if discriminator else "none"
-    key = step_key("select_texts", asdict(spec) | {"labels": list(spec.labels), "shares": list(spec.shares)}, inputs)
+    key = step_key(
+        "select_texts",
+        asdict(spec) | {"labels": list(spec.labels), "shares": list(spec.shares)},
+        inputs,
+    )
 
     def scored() -> pd.DataFrame:
         samples = read_samples(tools, written)
@@ -147,10 +170,16 @@ def select_texts(
     return [_selected_table(tools, entry, ids, key) for entry in written], why
 
 
-def choose_mask(labels: Sequence[str], scores: np.ndarray[Any, Any], spec: SelectSpec) -> np.ndarray[Any, Any]:
+def choose_mask(
+    labels: Sequence[str], scores: np.ndarray[Any, Any], spec: SelectSpec
+) -> np.ndarray[Any, Any]:
     """Return a mask of the selected texts; `scores` are probabilities of private."""
     drawn = np.random.default_rng(seed_of("select", spec.seed)).permutation(len(labels))
-    order = np.lexsort((drawn, -scores)) if spec.best else np.lexsort((drawn, -scores * (scores < 0.5), scores < 0.5))
+    order = (
+        np.lexsort((drawn, -scores))
+        if spec.best
+        else np.lexsort((drawn, -scores * (scores < 0.5), scores < 0.5))
+    )
     counts = texts_per_class(spec.count, spec.labels, spec.shares)
     mask = np.zeros(len(labels), dtype=bool)
     for index in order:
@@ -170,27 +199,42 @@ def _distill(spec: TeacherSpec, rows: TrainingRows, folder: Path) -> None:
 
 
 def _scores(
-    tools: Tools, written: Sequence[TextTable], samples: pd.DataFrame, discriminator: ArtifactRef | None
+    tools: Tools,
+    written: Sequence[TextTable],
+    samples: pd.DataFrame,
+    discriminator: ArtifactRef | None,
 ) -> np.ndarray[Any, Any]:
     """Return the probability of private per text; 0.5 without a discriminator."""
     if discriminator is None:
         return np.full(len(samples), 0.5)
-    vectors = read_vectors(tools, written) if all(entry.vectors is not None for entry in written) else None
+    vectors = (
+        read_vectors(tools, written)
+        if all(entry.vectors is not None for entry in written)
+        else None
+    )
     return _probabilities(tools, discriminator, PublicTexts(samples["text"].tolist(), vectors))
 
 
-def _probabilities(tools: Tools, discriminator: ArtifactRef, texts: PublicTexts) -> np.ndarray[Any, Any]:
+def _probabilities(
+    tools: Tools, discriminator: ArtifactRef, texts: PublicTexts
+) -> np.ndarray[Any, Any]:
     """Return the discriminator's probability of private per text; 0.5 if untrained."""
     folder = tools.artifacts.read_folder(discriminator)
     if not (folder / CARD).exists():
         return np.full(len(texts.texts), 0.5)
-    probabilities: np.ndarray[Any, Any] = load_student(folder)(texts.texts, texts.vectors).probabilities[:, 1]
+    probabilities: np.ndarray[Any, Any] = load_student(folder)(
+        texts.texts, texts.vectors
+    ).probabilities[:, 1]
     return probabilities
 
 
 def _selected_table(tools: Tools, entry: TextTable, ids: set[int], key: StepKey) -> TextTable:
     """Write the selected texts of one table; their language model is unchanged."""
-    parts = [f"runs/{tools.run_id}/iteration={entry.iteration}", SELECTED, *([entry.part] if entry.part else [])]
+    parts = [
+        f"runs/{tools.run_id}/iteration={entry.iteration}",
+        SELECTED,
+        *([entry.part] if entry.part else []),
+    ]
     path = f"{'/'.join(parts)}/plm={entry.plm}/samples.parquet"
     own_key = step_key("select_texts", {"selection": key.key}, {"samples": entry.samples.sha256})
 

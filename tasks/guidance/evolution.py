@@ -22,7 +22,9 @@ SURVIVORS = "survivors"
 """Name in place of a language model for survivors, which mix texts of several models."""
 
 
-@step("look ahead {texts.plm} {texts.part}", versions={"average": 1}, artifact=attrgetter("vectors"))
+@step(
+    "look ahead {texts.plm} {texts.part}", versions={"average": 1}, artifact=attrgetter("vectors")
+)
 def look_ahead(tools: Tools, texts: TextTable, ahead: Sequence[TextTable]) -> tuple[TextTable, str]:
     """Replace each text's vector by the mean vector of its variations `ahead`.
 
@@ -38,21 +40,33 @@ def look_ahead(tools: Tools, texts: TextTable, ahead: Sequence[TextTable]) -> tu
     key = step_key("average", {"with_own": False}, inputs)
 
     ref, why = make_once(
-        tools.artifacts, path, key, lambda: tools.artifacts.write_matrix(path, _means(tools, texts, ahead), key)
+        tools.artifacts,
+        path,
+        key,
+        lambda: tools.artifacts.write_matrix(path, _means(tools, texts, ahead), key),
     )
     # Hash texts, not vectors: texts are equal on every machine, and a run without its cache must find the same vote.
     return replace(
-        texts, vectors=ref, vector_inputs=digest([False, *(variations.samples.sha256 for variations in ahead)])
+        texts,
+        vectors=ref,
+        vector_inputs=digest([False, *(variations.samples.sha256 for variations in ahead)]),
     ), why
 
 
 @step("survive t={iteration}", versions={"survive": 1}, artifact=attrgetter("samples"))
 def survive(
-    tools: Tools, iteration: int, survival: Survival, release: ArtifactRef, population: Sequence[TextTable]
+    tools: Tools,
+    iteration: int,
+    survival: Survival,
+    release: ArtifactRef,
+    population: Sequence[TextTable],
 ) -> tuple[TextTable, str]:
     """Write the surviving texts with their own vectors (not the lookahead means)."""
     folder = f"runs/{tools.run_id}/iteration={iteration}"
-    inputs = {"release": release.sha256, "texts": content([ref for entry in population for ref in entry.tables])}
+    inputs = {
+        "release": release.sha256,
+        "texts": content([ref for entry in population for ref in entry.tables]),
+    }
     key = step_key("survive", asdict(survival), inputs)
 
     def make() -> ArtifactRef:
@@ -78,12 +92,16 @@ def survive(
 def unite(tools: Tools, entries: Sequence[TextTable]) -> tuple[ArtifactRef, str]:
     """Write the distinct survivors of several iterations for PrE-Text to expand."""
     path = f"runs/{tools.run_id}/seeds.parquet"
-    key = step_key("survive", {"union": True}, {"survivors": content([entry.samples for entry in entries])})
+    key = step_key(
+        "survive", {"union": True}, {"survivors": content([entry.samples for entry in entries])}
+    )
 
     def seeds() -> pd.DataFrame:
         tables = [tools.artifacts.read_table(entry.samples) for entry in entries]
         distinct = pd.concat(tables, ignore_index=True).drop_duplicates("sample_id", keep="last")
-        return distinct.sort_values("sample_id", ignore_index=True)[[*ROW_TYPES, "kind", "rank", "score"]]
+        return distinct.sort_values("sample_id", ignore_index=True)[
+            [*ROW_TYPES, "kind", "rank", "score"]
+        ]
 
     return table_once(tools.artifacts, path, key, seeds)
 
@@ -96,8 +114,12 @@ def _means(tools: Tools, texts: TextTable, ahead: Sequence[TextTable]) -> Matrix
     number = np.zeros(len(own))
     for variations in ahead:
         assert variations.vectors is not None
-        indices = ids.get_indexer(pd.Index(tools.artifacts.read_table(variations.samples)["parent_id"]))
-        np.add.at(total, indices, tools.artifacts.read_matrix(variations.vectors).astype(np.float64))
+        indices = ids.get_indexer(
+            pd.Index(tools.artifacts.read_table(variations.samples)["parent_id"])
+        )
+        np.add.at(
+            total, indices, tools.artifacts.read_matrix(variations.vectors).astype(np.float64)
+        )
         np.add.at(number, indices, 1)
     alone = number == 0
     total[alone] += own[alone]

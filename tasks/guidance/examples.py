@@ -38,7 +38,9 @@ def select(release: pd.DataFrame, samples: pd.DataFrame, top: int) -> pd.DataFra
 
 def _first_distinct(rows: pd.DataFrame, score: str, count: int) -> pd.DataFrame:
     """Return `count` rows with different texts and the highest scores; ties keep their order, by sample_id."""
-    return rows.sort_values(score, ascending=False, kind="stable").drop_duplicates("key").head(count)
+    return (
+        rows.sort_values(score, ascending=False, kind="stable").drop_duplicates("key").head(count)
+    )
 
 
 def bad_of(available: int, top: int) -> int:
@@ -56,7 +58,9 @@ def ranked(rows: pd.DataFrame, kind: str, scores: Any) -> pd.DataFrame:
 
 def concat_examples(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Return the examples of all classes as one table, with COLUMNS."""
-    return pd.concat(tables, ignore_index=True)[COLUMNS] if tables else pd.DataFrame(columns=COLUMNS)
+    return (
+        pd.concat(tables, ignore_index=True)[COLUMNS] if tables else pd.DataFrame(columns=COLUMNS)
+    )
 
 
 def join_votes(release: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
@@ -66,5 +70,7 @@ def join_votes(release: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
     """
     votes = release.merge(samples, on="sample_id")
     if missing := len(release) - len(votes):
-        raise ArtifactError(f"{missing} of {len(release)} released sample_ids are not among the samples of the run.")
+        raise ArtifactError(
+            f"{missing} of {len(release)} released sample_ids are not among the samples of the run."
+        )
     return votes.sort_values("sample_id", ignore_index=True)

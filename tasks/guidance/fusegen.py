@@ -39,7 +39,12 @@ FORMER = {"ambiguous": AMBIGUOUS, "by_class": False, "with_own": True, "pool": P
 
 @step("judge by {plm} t={iteration}", versions={"judge": 1})
 def judge(
-    tools: Tools, plm: str, iteration: int, labels: tuple[str, ...], student: StudentSpec, written: Sequence[TextTable]
+    tools: Tools,
+    plm: str,
+    iteration: int,
+    labels: tuple[str, ...],
+    student: StudentSpec,
+    written: Sequence[TextTable],
 ) -> tuple[ArtifactRef, str]:
     """Train a student on nine tenths of the texts of model `plm` and score all texts.
 
@@ -47,7 +52,11 @@ def judge(
     A model with texts of fewer than two classes gets an empty table.
     """
     path = f"runs/{tools.run_id}/iteration={iteration}/plm={plm}/judgement.parquet"
-    parameters: dict[str, object] = {"plm": plm, "student": settings(student), "labels": list(labels)}
+    parameters: dict[str, object] = {
+        "plm": plm,
+        "student": settings(student),
+        "labels": list(labels),
+    }
     if student.kind != "finetune":
         parameters["embedder"] = tools.embedder.identity
     key = step_key("judge", parameters, {"samples": content([entry.samples for entry in written])})
@@ -84,7 +93,9 @@ def fuse(
         tables = [tools.artifacts.read_table(judgement) for judgement in judgements]
         samples = read_samples(tools, written)
         vectors = read_vectors(tools, written)
-        return choose_examples(samples, vectors, [judged for judged in tables if len(judged)], labels, number)
+        return choose_examples(
+            samples, vectors, [judged for judged in tables if len(judged)], labels, number
+        )
 
     return table_once(tools.artifacts, path, key, table)
 
@@ -109,11 +120,16 @@ def score_texts(
     texts = samples["text"].tolist()
     number = {label: position for position, label in enumerate(classes)}
     targets = np.array([number[label] for label in labels], dtype=np.int64)
-    train, held = (own[part] for part in split(targets[own], VALIDATION, seed_of("judge", student.seed, plm)))
+    train, held = (
+        own[part] for part in split(targets[own], VALIDATION, seed_of("judge", student.seed, plm))
+    )
     if len(set(targets[train].tolist())) < 2:
         return nothing
     rows = TrainingRows(
-        [texts[row] for row in train], labels[train].tolist(), classes, None if vectors is None else vectors[train]
+        [texts[row] for row in train],
+        labels[train].tolist(),
+        classes,
+        None if vectors is None else vectors[train],
     )
     with TemporaryDirectory() as folder, show(units_of_work(student, len(train))) as advance:
         trained = train_student(student, rows, Path(folder), advance)
@@ -133,7 +149,11 @@ def score_texts(
 
 
 def choose_examples(
-    samples: pd.DataFrame, vectors: Matrix, judgements: Sequence[pd.DataFrame], labels: Sequence[str], number: int
+    samples: pd.DataFrame,
+    vectors: Matrix,
+    judgements: Sequence[pd.DataFrame],
+    labels: Sequence[str],
+    number: int,
 ) -> pd.DataFrame:
     """Return the most influential of `PER_EXAMPLE` times as many candidates as good examples of every class."""
     chosen = samples.iloc[:0]
@@ -142,7 +162,9 @@ def choose_examples(
         part, weight = _parts(judgements)
         held = np.flatnonzero(part == "validation")
         shown = np.flatnonzero((part != "validation") & first_of_equal(samples))
-        probabilities = np.stack([table["probability"].to_numpy(dtype=np.float64) for table in judgements])
+        probabilities = np.stack(
+            [table["probability"].to_numpy(dtype=np.float64) for table in judgements]
+        )
         numbers = {label: position for position, label in enumerate(labels)}
         targets = np.array([numbers[label] for label in samples["label"].tolist()], dtype=np.int64)
         learned = Labelled(vectors[shown], targets[shown], weight[shown])
@@ -151,7 +173,9 @@ def choose_examples(
         confidence = probabilities[:, shown].mean(axis=0)
         variability = probabilities[:, shown].std(axis=0)
         pool = np.concatenate(candidates(confidence, variability, number * PER_EXAMPLE))
-        best = pool[np.lexsort((samples["sample_id"].to_numpy()[shown[pool]], -scores[pool]))[:number]]
+        best = pool[
+            np.lexsort((samples["sample_id"].to_numpy()[shown[pool]], -scores[pool]))[:number]
+        ]
         chosen, scores = samples.iloc[shown[best]], scores[best]
     return concat_examples([ranked(chosen, "good", scores).assign(label=label) for label in labels])
 

@@ -54,7 +54,9 @@ def candidates(confidence: Floats, variability: Floats, size: int) -> tuple[Inte
     size = min(size, len(variability))
     ambiguous_count = round(size * AMBIGUOUS)
     order = np.lexsort((np.arange(len(variability)), -confidence, variability))
-    return order[: size - ambiguous_count].astype(np.int64), order[::-1][:ambiguous_count].astype(np.int64)
+    return order[: size - ambiguous_count].astype(np.int64), order[::-1][:ambiguous_count].astype(
+        np.int64
+    )
 
 
 def influence(learned: Labelled, validation: Labelled, classes: int) -> Floats:
@@ -67,7 +69,9 @@ def influence(learned: Labelled, validation: Labelled, classes: int) -> Floats:
     """
     from scipy.sparse.linalg import LinearOperator, cg
 
-    weight, bias = fit_logistic(learned.vectors, learned.targets, learned.weights, classes, PROBE_STRENGTH)
+    weight, bias = fit_logistic(
+        learned.vectors, learned.targets, learned.weights, classes, PROBE_STRENGTH
+    )
     centre = learned.vectors.mean(axis=0)
     spread = max(float(np.sqrt(((learned.vectors - centre) ** 2).sum(axis=1).mean())), 1e-12)
     rows, checks = (_features((part.vectors - centre) / spread) for part in (learned, validation))
@@ -88,7 +92,9 @@ def influence(learned: Labelled, validation: Labelled, classes: int) -> Floats:
     step, _ = cg(operator, slope.ravel() / validation.weights.sum(), rtol=1e-8, maxiter=1000)
     gradients = likely.copy()
     gradients[np.arange(len(rows)), learned.targets] -= 1.0
-    return np.asarray(np.einsum("nc,nc->n", gradients, rows @ step.reshape(shape).T), dtype=np.float64)
+    return np.asarray(
+        np.einsum("nc,nc->n", gradients, rows @ step.reshape(shape).T), dtype=np.float64
+    )
 
 
 def _features(vectors: Matrix) -> Floats:

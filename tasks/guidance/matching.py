@@ -89,11 +89,19 @@ def expect(density: Density, points: Floats, labels: NDArray[Any]) -> Expected:
     rows = _rows(density)
     means = np.full((len(density.labels), points.shape[1]), np.nan)
     if present:
-        texts = np.stack([points[labels == density.labels[index]].mean(axis=0) for index in present])
-        centred = [points[labels == density.labels[index]] - mean for index, mean in zip(present, texts, strict=True)]
+        texts = np.stack(
+            [points[labels == density.labels[index]].mean(axis=0) for index in present]
+        )
+        centred = [
+            points[labels == density.labels[index]] - mean
+            for index, mean in zip(present, texts, strict=True)
+        ]
         spread, axes = _axes(np.concatenate(centred))
         shifts = (body(density.sums[present]) / rows[present, None] - texts) @ axes
-        noise = density.sigma**2 / (1 - COUNTING) / rows[present, None] ** 2 + spread / rows[present, None]
+        noise = (
+            density.sigma**2 / (1 - COUNTING) / rows[present, None] ** 2
+            + spread / rows[present, None]
+        )
         means[present] = texts + _posterior(shifts, noise, spread) @ axes.T
     return Expected(density.labels, means, rows)
 
@@ -166,7 +174,9 @@ def tilt(points: Floats, target: Floats, tame: float = TAME) -> Floats:
         value = float(np.log(total) + top - theta @ target + tame / 2 * theta @ theta)
         return value, np.asarray(points.T @ (parts / total) - target + tame * theta)
 
-    theta = minimize(loss, np.zeros(points.shape[1]), jac=True, method="L-BFGS-B", options={"maxiter": 200}).x
+    theta = minimize(
+        loss, np.zeros(points.shape[1]), jac=True, method="L-BFGS-B", options={"maxiter": 200}
+    ).x
     angles = points @ theta
     parts = np.exp(angles - angles.max())
     return np.asarray(parts / parts.mean())
@@ -213,7 +223,9 @@ def _posterior(shifts: Floats, noise: Floats, spread: Floats) -> Floats:
     apart = shifts - common
     left = max(1 - 1 / classes, TINY)
     all_own = _reach(apart / np.sqrt(left), noise, spread, USUAL_OWN) if classes > 1 else 0.0
-    common_kept = all_common * spread / (all_common * spread + of_common + all_own * spread / classes)
+    common_kept = (
+        all_common * spread / (all_common * spread + of_common + all_own * spread / classes)
+    )
     own_kept = all_own * spread / np.maximum(all_own * spread + noise, TINY)
     expected = common * common_kept
     return np.asarray(expected + (shifts - expected) * own_kept)

@@ -12,7 +12,13 @@ from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.errors import InputError
 from connectors.interfaces.models import Usage
 from tasks.guidance.sequences import draw_sequences
-from tasks.private.phrases.step import DensitySpec, Terms, VocabularySpec, members, public_vocabulary
+from tasks.private.phrases.step import (
+    DensitySpec,
+    Terms,
+    VocabularySpec,
+    members,
+    public_vocabulary,
+)
 from tasks.steps.allocation import per_class
 from tasks.steps.reuse import make_once, step_key, table_once
 from tasks.steps.step import step
@@ -36,18 +42,35 @@ def choose_terms(tools: Tools, spec: VocabularySpec, release: ArtifactRef) -> tu
 
 
 @step("draw sequences", versions={"draw_phrases": 1})
-def draw_phrases(tools: Tools, spec: DensitySpec, terms: Terms, density: ArtifactRef) -> tuple[ArtifactRef, str]:
+def draw_phrases(
+    tools: Tools, spec: DensitySpec, terms: Terms, density: ArtifactRef
+) -> tuple[ArtifactRef, str]:
     """Draw sequences of phrases per class and write sequences.parquet."""
     path = f"runs/{tools.run_id}/sequences.parquet"
-    parameters: dict[str, object] = {"shape": spec.shape.parameters, "choice": asdict(spec.choice), "count": spec.count}
-    parameters |= {"labels": list(spec.labels), "seed": spec.seed, "embedder": tools.term_embedder.identity}
-    key = step_key("draw_phrases", parameters, {"terms": terms.table.sha256, "density": density.sha256})
+    parameters: dict[str, object] = {
+        "shape": spec.shape.parameters,
+        "choice": asdict(spec.choice),
+        "count": spec.count,
+    }
+    parameters |= {
+        "labels": list(spec.labels),
+        "seed": spec.seed,
+        "embedder": tools.term_embedder.identity,
+    }
+    key = step_key(
+        "draw_phrases", parameters, {"terms": terms.table.sha256, "density": density.sha256}
+    )
 
     def table() -> pd.DataFrame:
-        flat = tools.artifacts.read_table(density)["sum"].to_numpy() / tools.artifacts.info(density)["steps"]
+        flat = (
+            tools.artifacts.read_table(density)["sum"].to_numpy()
+            / tools.artifacts.info(density)["steps"]
+        )
         sums = flat.reshape(len(spec.labels), -1).astype(np.float64)
         rng = np.random.default_rng(seed_of("sequences", spec.seed))
-        drawn = draw_sequences(spec.shape, members(tools, spec, terms), sums, spec.count, spec.choice, rng)
+        drawn = draw_sequences(
+            spec.shape, members(tools, spec, terms), sums, spec.count, spec.choice, rng
+        )
         return _table(tools, spec, terms, drawn)
 
     return table_once(tools.artifacts, path, key, table)
@@ -96,12 +119,16 @@ def phrases_as_texts(
 ) -> tuple[TextTable, str]:
     """Write `count` sequences, balanced, as texts of iteration 0, without duplicates in a class."""
     path = f"runs/{tools.run_id}/iteration=0/plm={WRITER}/samples.parquet"
-    key = step_key("phrases", {"labels": list(labels), "count": count}, {"sequences": sequences.sha256})
+    key = step_key(
+        "phrases", {"labels": list(labels), "count": count}, {"sequences": sequences.sha256}
+    )
 
     def make() -> ArtifactRef:
         counts = per_class(count, labels)
         table = _table_phrase(tools, sequences, counts)
-        missing = {label: count - int((table["label"] == label).sum()) for label, count in counts.items()}
+        missing = {
+            label: count - int((table["label"] == label).sum()) for label, count in counts.items()
+        }
         info = {"usage": asdict(Usage()), "failures": {}, "down": ""}
         info["shortfall"] = {label: count for label, count in missing.items() if count}
         return tools.artifacts.write_table(path, table, key, info)
@@ -113,7 +140,14 @@ def phrases_as_texts(
 def _table_phrase(tools: Tools, sequences: ArtifactRef, counts: dict[str, int]) -> pd.DataFrame:
     drawn = read_sequences(tools.artifacts.read_table(sequences))
     rows = [
-        {"text": text, "label": label, "attribute": "", "plm": WRITER, "iteration": 0, "prompt_key": ""}
+        {
+            "text": text,
+            "label": label,
+            "attribute": "",
+            "plm": WRITER,
+            "iteration": 0,
+            "prompt_key": "",
+        }
         for label, count in counts.items()
         for text in dict.fromkeys(as_text(phrases) for phrases in drawn[label][:count])
     ]

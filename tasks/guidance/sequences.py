@@ -59,8 +59,14 @@ def draw_sequences(
         index = 0 if alone else shape.member_for(position + 1)
         after = _after(members[index], 0 if alone else position)
         chosen = []
-        for rows in np.array_split(np.arange(len(sequences)), max(1, -(-len(sequences) // ROWS_AT_ONCE))):
-            before = _before(members[index], parts[index][of_class[rows]], sequences[rows, : 0 if alone else position])
+        for rows in np.array_split(
+            np.arange(len(sequences)), max(1, -(-len(sequences) // ROWS_AT_ONCE))
+        ):
+            before = _before(
+                members[index],
+                parts[index][of_class[rows]],
+                sequences[rows, : 0 if alone else position],
+            )
             taken = sequences[rows, : 0 if choice.repeats else position]
             chosen.append(draw(_exclude(_product(before, after), taken), choice, rng))
         sequences = np.concatenate([sequences, np.concatenate(chosen)[:, None]], axis=1)

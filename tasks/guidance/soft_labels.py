@@ -18,7 +18,11 @@ from tasks.writing.texts import content, read_samples, read_vectors
 
 @step("label softly", versions={"soft_labels": 1})
 def label_softly(
-    tools: Tools, classes: tuple[str, ...], density: ArtifactRef | None, hard: bool, written: Sequence[TextTable]
+    tools: Tools,
+    classes: tuple[str, ...],
+    density: ArtifactRef | None,
+    hard: bool,
+    written: Sequence[TextTable],
 ) -> tuple[ArtifactRef, str]:
     """Write soft_labels.parquet: sample_id, label and `label_soft` of every text.
 
@@ -29,7 +33,9 @@ def label_softly(
     parameters: dict[str, object] = {"labels": list(classes), "hard": hard}
     parameters |= {"embedder": tools.embedder.identity, "strength": STRENGTH}
     parameters |= {"density": density.sha256, "unmoved": UNMOVED} if density else {"density": ""}
-    key = step_key("soft_labels", parameters, {"samples": content([entry.samples for entry in written])})
+    key = step_key(
+        "soft_labels", parameters, {"samples": content([entry.samples for entry in written])}
+    )
 
     def labelled() -> pd.DataFrame:
         samples = read_samples(tools, written)

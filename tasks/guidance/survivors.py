@@ -34,7 +34,9 @@ class Survival:
     seed: int = 0
 
 
-def survivors(release: pd.DataFrame, samples: pd.DataFrame, survival: Survival, sigma_int: float) -> pd.DataFrame:
+def survivors(
+    release: pd.DataFrame, samples: pd.DataFrame, survival: Survival, sigma_int: float
+) -> pd.DataFrame:
     """Return the surviving texts, most votes first.
 
     Adds the columns kind, rank, score and times. `release`: sample_id, near. `samples`: the population, one row per
@@ -43,21 +45,36 @@ def survivors(release: pd.DataFrame, samples: pd.DataFrame, survival: Survival, 
     no survivor. ArtifactError if the tables do not match.
     """
     votes = join_votes(release, samples)
-    chosen = [_of_class(votes[votes["label"] == label], label, survival, sigma_int) for label in survival.counts]
-    table = pd.concat([votes.iloc[:0].assign(score=[], times=[], rank=[]), *chosen], ignore_index=True)
-    survived = samples.merge(table[["sample_id", "score", "times", "rank"]], on="sample_id").assign(kind="good")
+    chosen = [
+        _of_class(votes[votes["label"] == label], label, survival, sigma_int)
+        for label in survival.counts
+    ]
+    table = pd.concat(
+        [votes.iloc[:0].assign(score=[], times=[], rank=[]), *chosen], ignore_index=True
+    )
+    survived = samples.merge(table[["sample_id", "score", "times", "rank"]], on="sample_id").assign(
+        kind="good"
+    )
     types = {"score": "float64", "times": "int64", "rank": "int64"}
     return survived.sort_values(["label", "rank"], kind="stable", ignore_index=True).astype(types)
 
 
-def _of_class(votes: pd.DataFrame, label: str, survival: Survival, sigma_int: float) -> pd.DataFrame:
-    generator = np.random.default_rng(seed_of("survive", survival.seed, label, *votes["near"].tolist()))
-    passed = np.maximum(votes["near"].to_numpy(dtype=np.float64) - survival.threshold * sigma_int, 0)
+def _of_class(
+    votes: pd.DataFrame, label: str, survival: Survival, sigma_int: float
+) -> pd.DataFrame:
+    generator = np.random.default_rng(
+        seed_of("survive", survival.seed, label, *votes["near"].tolist())
+    )
+    passed = np.maximum(
+        votes["near"].to_numpy(dtype=np.float64) - survival.threshold * sigma_int, 0
+    )
     count = survival.counts[label]
     rule = _drawn if survival.rule == "draw" else _ranked
     times = rule(passed, count, generator) if len(votes) else np.zeros(0, dtype=np.int64)
     ranked = votes.assign(score=passed, times=times, lot=generator.permutation(len(votes)))
-    ranked = ranked[ranked["times"] > 0].sort_values(["score", "lot"], ascending=[False, True], kind="stable")
+    ranked = ranked[ranked["times"] > 0].sort_values(
+        ["score", "lot"], ascending=[False, True], kind="stable"
+    )
     return ranked.assign(rank=np.arange(1, len(ranked) + 1))
 
 

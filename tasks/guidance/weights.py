@@ -46,11 +46,15 @@ def weigh(
             shares = _normalised(np.maximum(totals, 0))
             weights = np.ones_like(shares)
             np.divide(shares, sizes / sizes.sum(), out=weights, where=sizes > 0)
-            weights = _normalised(np.exp(weights - weights.max()) if transform == "softmax" else weights)
+            weights = _normalised(
+                np.exp(weights - weights.max()) if transform == "softmax" else weights
+            )
     return pd.DataFrame({"plm": list(plms), "share": shares, "weight": weights})
 
 
-def _totals(release: pd.DataFrame, samples: pd.DataFrame, plms: Sequence[str]) -> tuple[Floats, Floats]:
+def _totals(
+    release: pd.DataFrame, samples: pd.DataFrame, plms: Sequence[str]
+) -> tuple[Floats, Floats]:
     """Return near votes and number of released samples per PLM."""
     votes = join_votes(release, samples[["sample_id", "plm"]])
     codes = pd.Index(plms).get_indexer(pd.Index(votes["plm"]))

@@ -71,11 +71,33 @@ class AnswerCounts:
         reasons = ", ".join(f"{count} {reason}" for reason, count in self.left_out.items())
         others = ", ".join(self.others)
         findings = [
-            Finding(self.cut, self.texts, "texts end in the middle of a sentence", "Raise max_tokens"),
-            Finding(sum(self.left_out.values()), self.answers, f"answers were left out ({reasons})", READ),
-            Finding(self.several, self.answers, "answers contained several texts; the first was used", READ),
-            Finding(self.from_others, self.calls, f"answers came from another model ({others})", "Check `model`"),
-            Finding(self.short_prompts, self.calls, "prompts were probably cut by the server", "Raise its context"),
+            Finding(
+                self.cut, self.texts, "texts end in the middle of a sentence", "Raise max_tokens"
+            ),
+            Finding(
+                sum(self.left_out.values()),
+                self.answers,
+                f"answers were left out ({reasons})",
+                READ,
+            ),
+            Finding(
+                self.several,
+                self.answers,
+                "answers contained several texts; the first was used",
+                READ,
+            ),
+            Finding(
+                self.from_others,
+                self.calls,
+                f"answers came from another model ({others})",
+                "Check `model`",
+            ),
+            Finding(
+                self.short_prompts,
+                self.calls,
+                "prompts were probably cut by the server",
+                "Raise its context",
+            ),
         ]
         return [finding for finding in findings if finding.count]
 
@@ -84,7 +106,9 @@ def count_answers(facts: Sequence[IterationRecord], texts: pd.DataFrame) -> dict
     """Return the counts of each language model over all iterations; `texts`: those of the result."""
     sizes = {str(plm): int(size) for plm, size in texts["plm"].value_counts(sort=False).items()}
     cut = count_cut(texts)
-    plms = dict.fromkeys([*sizes, *(plm for iteration in facts for plm in (*iteration.usable, *iteration.failures))])
+    plms = dict.fromkeys(
+        [*sizes, *(plm for iteration in facts for plm in (*iteration.usable, *iteration.failures))]
+    )
     return {plm: _count(plm, facts, sizes.get(plm, 0), cut.get(plm, 0)) for plm in plms}
 
 
@@ -94,7 +118,10 @@ def _count(plm: str, facts: Sequence[IterationRecord], texts: int, cut: int) -> 
         tally.left_out.update(iteration.failures.get(plm, {}))
     answers = sum(iteration.usable.get(plm, 0) for iteration in facts) + tally.left_out.total()
     calls = [
-        calls for iteration in facts for name, calls in iteration.endpoints.items() if name.partition(" at ")[0] == plm
+        calls
+        for iteration in facts
+        for name, calls in iteration.endpoints.items()
+        if name.partition(" at ")[0] == plm
     ]
     return replace(counts_of(tally, answers, sum(calls, Traffic())), texts=texts)
 
@@ -106,7 +133,9 @@ def counts_of(tally: Tally, answers: int, calls: Traffic) -> AnswerCounts:
         cut=tally.cut,
         answers=answers,
         several=tally.several,
-        left_out={reason: count for reason, count in tally.left_out.items() if reason not in OTHER_REASONS},
+        left_out={
+            reason: count for reason, count in tally.left_out.items() if reason not in OTHER_REASONS
+        },
         calls=calls.answered,
         from_others=calls.from_others,
         others=tuple(calls.served),

@@ -72,27 +72,41 @@ def mean_of(answers: Sequence[CellResult], row: str, column: str, metric: str) -
     values = list(_by_seed(answers, row, column, metric).values())
     if not values:
         return None
-    return Mean(float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None, len(values))
+    return Mean(
+        float(np.mean(values)),
+        float(np.std(values, ddof=1)) if len(values) > 1 else None,
+        len(values),
+    )
 
 
 def is_unnoised(answers: Sequence[CellResult], row: str, column: str | None = None) -> bool:
     """Return True if a row, or one of its cells in a column, was computed without noise."""
-    return any(cell.not_private for cell in answers if cell.row == row and column in (None, cell.column))
+    return any(
+        cell.not_private for cell in answers if cell.row == row and column in (None, cell.column)
+    )
 
 
-def shared_columns(answers: Sequence[CellResult], row: str, columns: Sequence[str]) -> list[tuple[str, ...]]:
+def shared_columns(
+    answers: Sequence[CellResult], row: str, columns: Sequence[str]
+) -> list[tuple[str, ...]]:
     """Group the columns in which a row has the same runs.
 
     A setting of a column may not apply to the row's method.
     """
     groups: dict[tuple[str, ...], list[str]] = {}
     for column in columns:
-        runs = tuple(answer.run_id or column for answer in answers if (answer.row, answer.column) == (row, column))
+        runs = tuple(
+            answer.run_id or column
+            for answer in answers
+            if (answer.row, answer.column) == (row, column)
+        )
         groups.setdefault(runs, []).append(column)
     return [tuple(names) for names in groups.values()]
 
 
-def difference(answers: Sequence[CellResult], row: str, reference: str, column: str, metric: str) -> Difference | None:
+def difference(
+    answers: Sequence[CellResult], row: str, reference: str, column: str, metric: str
+) -> Difference | None:
     """Return the paired difference of two rows with Student's interval (Student 1908).
 
     None without a common seed. Seeds that only one row has finished are left out. Equal differences give an interval of
@@ -124,7 +138,9 @@ def adjusted(p_values: Sequence[float | None]) -> list[float | None]:
     return results
 
 
-def verdict(measured: Difference, published: tuple[float | None, float | None], p: float | None) -> Verdict:
+def verdict(
+    measured: Difference, published: tuple[float | None, float | None], p: float | None
+) -> Verdict:
     """Return the verdict on a claim that a row is better or worse than the reference.
 
     `published`: the figure of the row and of the reference; without both there is no claim. `p`: the adjusted p-value.
@@ -138,12 +154,18 @@ def verdict(measured: Difference, published: tuple[float | None, float | None], 
     return "holds" if (measured.mean > 0) == (row > reference) else "does not hold"
 
 
-def mean_curve(answers: Sequence[CellResult], row: str, column: str, metric: str) -> list[tuple[int, float]]:
+def mean_curve(
+    answers: Sequence[CellResult], row: str, column: str, metric: str
+) -> list[tuple[int, float]]:
     """Return (iteration, mean over seeds) of a metric.
 
     Only iterations that every seed has measured.
     """
-    curves = [answer.curve for answer in answers if (answer.row, answer.column) == (row, column) and answer.curve]
+    curves = [
+        answer.curve
+        for answer in answers
+        if (answer.row, answer.column) == (row, column) and answer.curve
+    ]
     means = []
     for number, points in enumerate(zip(*curves, strict=False)):
         values = [point.get(metric) for point in points]

@@ -57,7 +57,9 @@ class IterationRecord:
 
     def value(self, metric: str) -> float | None:
         """Return a metric of this iteration; None where it was not measured."""
-        value: float | None = getattr(self, metric) if metric in FIRST_METRICS else self.guided.get(metric)
+        value: float | None = (
+            getattr(self, metric) if metric in FIRST_METRICS else self.guided.get(metric)
+        )
         return value
 
     def metrics(self) -> dict[str, float | None]:
@@ -78,16 +80,22 @@ class IterationRecord:
         numbers |= {f"weight/{plm}": weight for plm, weight in self.weights.items()}
         numbers |= {f"new/{plm}": float(count) for plm, count in self.new.items()}
         rare = {f"dollars/{plm}": usage.dollars for plm, usage in self.usage.items()}
-        rare |= {f"dollars_estimated/{plm}": usage.estimated_dollars for plm, usage in self.usage.items()}
+        rare |= {
+            f"dollars_estimated/{plm}": usage.estimated_dollars for plm, usage in self.usage.items()
+        }
         rare |= {f"down/{plm}": 1.0 for plm in self.down}
         # by model, not by host: two runs with other addresses can be compared
         for plm, calls in _added(
             [(name.partition(" at ")[0], c) for name, c in self.endpoints.items()], Traffic()
         ).items():
-            rare |= {f"calls_{outcome}/{plm}": float(count) for outcome, count in calls.counts.items()}
+            rare |= {
+                f"calls_{outcome}/{plm}": float(count) for outcome, count in calls.counts.items()
+            }
             rare |= {f"calls_from_others/{plm}": float(calls.from_others)}
             rare |= {f"calls_short_prompts/{plm}": float(calls.short_prompts)}
-            rare |= {f"seconds_p{share}/{plm}": calls.seconds(share / 100) or 0.0 for share in (50, 95)}
+            rare |= {
+                f"seconds_p{share}/{plm}": calls.seconds(share / 100) or 0.0 for share in (50, 95)
+            }
         rare |= {f"shortfall/{plm}": float(count) for plm, count in self.shortfall.items()}
         rare |= {
             f"left_out_{reason}/{plm}": float(count)
@@ -111,7 +119,11 @@ def record_iteration(
     new = [texts for texts in written if texts.iteration == iteration]
     about = [(texts.plm, tools.artifacts.info(texts.samples)) for texts in new]
     left_out = [(plm, Counter(info["failures"])) for plm, info in about]
-    cut = [counted for texts in new for counted in count_cut(tools.artifacts.read_table(texts.samples)).items()]
+    cut = [
+        counted
+        for texts in new
+        for counted in count_cut(tools.artifacts.read_table(texts.samples)).items()
+    ]
     traffic = [
         (f"{plm} at {host}", Traffic(**counts))
         for plm, info in about
@@ -122,7 +134,9 @@ def record_iteration(
         new=_added([(texts.plm, texts.samples.rows) for texts in new if not texts.looks_ahead], 0),
         total=measured["rows"],
         fid_reference=measured["fid_reference"],
-        probe_accuracy=measured["probe_accuracy" if "probe_accuracy" in measured else EARLIER_PROBE],
+        probe_accuracy=measured[
+            "probe_accuracy" if "probe_accuracy" in measured else EARLIER_PROBE
+        ],
         shortfall=_added([(plm, sum(info["shortfall"].values())) for plm, info in about], 0),
         failures={plm: dict(reasons) for plm, reasons in _added(left_out, Counter()).items()},
         down={texts.plm: texts.down for texts in new if texts.down},
@@ -137,7 +151,9 @@ def record_iteration(
         guided={
             metric.name: measured[metric.name]
             for metric in all_metrics()
-            if metric.name not in FIRST_METRICS and metric.name in measured and metric.summary != "student"
+            if metric.name not in FIRST_METRICS
+            and metric.name in measured
+            and metric.summary != "student"
         },
         **{name: measured.get(name) for name in FIRST_METRICS - {"probe_accuracy"}},
     )
@@ -160,12 +176,17 @@ def table(facts: IterationRecord) -> list[dict[str, Any]]:
         {
             "PLM": plm,
             "new samples": count,
-            "weight for the next iteration": round(facts.weights[plm], 3) if plm in facts.weights else None,
+            "weight for the next iteration": round(facts.weights[plm], 3)
+            if plm in facts.weights
+            else None,
             "missing": facts.shortfall.get(plm, 0),
             "cut": facts.cut.get(plm, 0),
             "first of several": facts.several.get(plm, 0),
             "state": f"DOWN: {facts.down[plm]}" if plm in facts.down else "wrote",
-            "left out": ", ".join(f"{reason} {n}" for reason, n in facts.failures.get(plm, {}).items()) or "none",
+            "left out": ", ".join(
+                f"{reason} {n}" for reason, n in facts.failures.get(plm, {}).items()
+            )
+            or "none",
         }
         for plm, count in facts.new.items()
     ]

@@ -46,7 +46,9 @@ def mmd(synthetic: Vectors, reference: Vectors) -> float:
     a = _as_float64(synthetic)
     b = _as_float64(reference)
     few = b[:_BLOCK]
-    scale = max(float(np.median(_squared(few, few)[np.triu_indices(len(few), 1)])), np.finfo(float).tiny)
+    scale = max(
+        float(np.median(_squared(few, few)[np.triu_indices(len(few), 1)])), np.finfo(float).tiny
+    )
 
     def total(x: Factor, y: Factor) -> float:
         return float(sum(np.exp(-_squared(block, y) / scale).sum() for block in _blocks(x)))
@@ -57,7 +59,9 @@ def mmd(synthetic: Vectors, reference: Vectors) -> float:
     return 1000 * (within - 2 * total(a, b) / (n * m))
 
 
-def precision_recall(synthetic: Vectors, reference: Vectors, neighbours: int = NEIGHBOURS) -> tuple[float, float]:
+def precision_recall(
+    synthetic: Vectors, reference: Vectors, neighbours: int = NEIGHBOURS
+) -> tuple[float, float]:
     """Return (precision, recall) of k-nearest-neighbour manifolds, each 0 to 1.
 
     Kynkaanniemi et al. 2019, Eq. 1-2. precision: share of synthetic rows within some reference row's distance to its
@@ -95,13 +99,18 @@ def _gaussian(rows: Vectors) -> tuple[Factor, Factor]:
         return mean, (rows - mean) / scale
     triangle = np.zeros((0, rows.shape[1]))
     for block in _blocks(rows):
-        triangle = np.asarray(np.linalg.qr(np.concatenate([triangle, block - mean]), mode="r"), dtype=np.float64)
+        triangle = np.asarray(
+            np.linalg.qr(np.concatenate([triangle, block - mean]), mode="r"), dtype=np.float64
+        )
     return mean, triangle / scale
 
 
 def _covered(points: Factor, centres: Factor, neighbours: int) -> float:
     radius = np.concatenate(
-        [np.partition(_squared(block, centres), neighbours, axis=1)[:, neighbours] for block in _blocks(centres)]
+        [
+            np.partition(_squared(block, centres), neighbours, axis=1)[:, neighbours]
+            for block in _blocks(centres)
+        ]
     )
     inside = [(_squared(block, centres) <= radius).any(axis=1) for block in _blocks(points)]
     return float(np.concatenate(inside).mean())
@@ -128,13 +137,17 @@ def _matrix(vectors: Vectors, least: int = 2) -> Vectors:
     """
     rows = np.asarray(vectors)
     if rows.ndim != 2 or len(rows) < least or not rows.shape[1]:
-        raise InputError(f"A measure needs a matrix of vectors, one row per text, with at least {least} rows.")
+        raise InputError(
+            f"A measure needs a matrix of vectors, one row per text, with at least {least} rows."
+        )
     return rows
 
 
 def _finite(rows: Factor) -> Factor:
     if not np.isfinite(rows).all():
-        raise InputError("A measure needs finite vectors; some numbers are infinite or missing. Embed the texts again.")
+        raise InputError(
+            "A measure needs finite vectors; some numbers are infinite or missing. Embed the texts again."
+        )
     return rows
 
 
@@ -159,6 +172,7 @@ def weighted_scores(per_class: Mapping[str, Mapping[str, float]]) -> dict[str, f
     if not rows:
         return {}
     return {
-        f"weighted_{name}": sum(scores[name] * scores["rows"] for scores in per_class.values()) / rows
+        f"weighted_{name}": sum(scores[name] * scores["rows"] for scores in per_class.values())
+        / rows
         for name in ("precision", "recall", "f1")
     }

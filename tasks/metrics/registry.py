@@ -53,7 +53,11 @@ class MetricInput:
         """Precision and recall of the texts; None if there are too few rows."""
         ours = self.texts_of(COVERED)
         real = thin(self.real.vectors, COVERED, self.seed)
-        return (None, None) if min(len(ours), len(real)) <= NEIGHBOURS else precision_recall(ours, real)
+        return (
+            (None, None)
+            if min(len(ours), len(real)) <= NEIGHBOURS
+            else precision_recall(ours, real)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +86,11 @@ class Metric:
 
     def heading(self, reference: str = "") -> str:
         """Return the title with its direction where lower is better, and the reference rows if it needs some."""
-        title = f"{self.title}, against {reference} rows" if reference and self.needs == "reference" else self.title
+        title = (
+            f"{self.title}, against {reference} rows"
+            if reference and self.needs == "reference"
+            else self.title
+        )
         return f"{title} (lower is better)" if self.higher_is_better is False else title
 
 
@@ -120,7 +128,9 @@ METRICS = (
         label="MMD",
         note="MMD: squared, x 1000; 0 on average for the distribution of those rows, at any number of texts",
         higher_is_better=False,
-        measure=lambda rows: mmd(rows.texts_of(COVERED), thin(rows.real.vectors, COVERED, rows.seed)),
+        measure=lambda rows: mmd(
+            rows.texts_of(COVERED), thin(rows.real.vectors, COVERED, rows.seed)
+        ),
         needs="reference",
     ),
     Metric(
@@ -156,14 +166,18 @@ METRICS = (
     *(
         Metric(
             name=name,
-            title="Accuracy of the student" if name == "accuracy" else f"Accuracy: {title.format('the release')}",
+            title="Accuracy of the student"
+            if name == "accuracy"
+            else f"Accuracy: {title.format('the release')}",
             percent=True,
             higher_is_better=True,
             summary="student",
         )
         for name, title in ACCURACIES.items()
     ),
-    Metric(name="macro_f1", title="Macro F1 of the student", higher_is_better=True, summary="student"),
+    Metric(
+        name="macro_f1", title="Macro F1 of the student", higher_is_better=True, summary="student"
+    ),
     *(
         Metric(
             name=f"weighted_{name}",
@@ -187,7 +201,9 @@ METRICS = (
         summary="student",
     ),
 )
-FIRST_METRICS = frozenset({"fid", "fid_equal", "mmd", "text_precision", "text_recall", "probe_accuracy"})
+FIRST_METRICS = frozenset(
+    {"fid", "fid_equal", "mmd", "text_precision", "text_recall", "probe_accuracy"}
+)
 """Metrics with a field of their own in `IterationRecord`. The version of the step "measure" identifies them; its keys
 name the others.
 """
@@ -199,13 +215,17 @@ def all_metrics() -> tuple[Metric, ...]:
     names = [metric.name for metric in metrics]
     for name in names:
         if names.count(name) > 1 or not re.fullmatch("[a-z][a-z0-9_]*", name):
-            raise ConfigError(f"{GROUP}: the metric name '{name}' exists already or is not in snake_case. Rename it.")
+            raise ConfigError(
+                f"{GROUP}: the metric name '{name}' exists already or is not in snake_case. Rename it."
+            )
     return metrics
 
 
 @cache
 def _installed() -> tuple[Metric, ...]:
-    return tuple(point.load() for point in sorted(entry_points(group=GROUP), key=lambda point: point.name))
+    return tuple(
+        point.load() for point in sorted(entry_points(group=GROUP), key=lambda point: point.name)
+    )
 
 
 def compared_names() -> tuple[str, ...]:
@@ -218,9 +238,15 @@ def find_metric(name: str) -> Metric:
     for metric in all_metrics():
         if metric.name == name:
             return metric
-    raise ConfigError(f"metrics: there is no metric '{name}'. Choose one of: {', '.join(compared_names())}.")
+    raise ConfigError(
+        f"metrics: there is no metric '{name}'. Choose one of: {', '.join(compared_names())}."
+    )
 
 
 def added_versions() -> dict[str, int]:
     """Return the versions of the metrics that the step "measure" computes and its version does not identify."""
-    return {m.name: m.version for m in all_metrics() if m.measure is not None and m.name not in FIRST_METRICS}
+    return {
+        m.name: m.version
+        for m in all_metrics()
+        if m.measure is not None and m.name not in FIRST_METRICS
+    }

@@ -191,7 +191,11 @@ class Usefulness:
     def measured(self) -> tuple[Measured, ...]:
         """All accuracies, the run's first."""
         baseline = self.baseline
-        probe = "" if baseline is None or baseline.student == self.student else f"{baseline.student} classifier"
+        probe = (
+            ""
+            if baseline is None or baseline.student == self.student
+            else f"{baseline.student} classifier"
+        )
         accuracies: dict[str, tuple[Accuracy | None, str]] = {
             "accuracy": (self.run, ""),
             "adapted_accuracy": (self.adapted, ""),
@@ -202,7 +206,10 @@ class Usefulness:
                 accuracies["guided_accuracy"] = baseline.guided, probe
             labels = "soft labels" if baseline.floor is baseline.soft else "labels as written"
             labels = "" if self.student == NEXT_WORD else labels
-            accuracies["zero_shot_accuracy"] = baseline.floor, f"{probe}, {labels}" if probe else labels
+            accuracies["zero_shot_accuracy"] = (
+                baseline.floor,
+                f"{probe}, {labels}" if probe else labels,
+            )
         titles = ACCURACIES if self.run.texts is not None else {**ACCURACIES, "accuracy": ON_ROWS}
         return tuple(
             Measured(name, self.of_student(titles[name].format(self.reads)), accuracy, remark)
@@ -254,7 +261,9 @@ class Usefulness:
     @property
     def basis(self) -> str:
         """The test rows, the interval, and why there is no baseline."""
-        missing = f"; no baseline without private data: {self.unmeasured}" if self.unmeasured else ""
+        missing = (
+            f"; no baseline without private data: {self.unmeasured}" if self.unmeasured else ""
+        )
         return f"{self.run.rows:,} {self.unit}, {INTERVAL} intervals{missing}"
 
     @property
@@ -281,14 +290,18 @@ class Usefulness:
             name = f"{'baseline' if measured.name in BASELINES else 'student'}/{measured.name}"
             low, high = measured.accuracy.interval
             metrics |= {name: measured.accuracy.value, f"{name}_low": low, f"{name}_high": high}
-            metrics |= {} if measured.accuracy.loss is None else {f"{name}_loss": measured.accuracy.loss}
+            metrics |= (
+                {} if measured.accuracy.loss is None else {f"{name}_loss": measured.accuracy.loss}
+            )
         if self.baseline is not None:
             metrics["baseline/texts"] = float(self.baseline.zero_shot.texts or 0)
         return metrics
 
     def value(self, name: str) -> float | None:
         """Return an accuracy by its name in ACCURACIES; None where it was not measured."""
-        return next((measured.accuracy.value for measured in self.measured if measured.name == name), None)
+        return next(
+            (measured.accuracy.value for measured in self.measured if measured.name == name), None
+        )
 
     def summary(self) -> dict[str, Any]:
         """Return the values for `--json`."""
@@ -317,7 +330,11 @@ class Usefulness:
 
 def _gain(gain: Gain) -> dict[str, Any]:
     numbers = {"points": gain.points, "low": gain.low, "high": gain.high}
-    return numbers | {"floor": gain.floor.name, "floor_line": str(gain.floor), "verdict": gain.verdict}
+    return numbers | {
+        "floor": gain.floor.name,
+        "floor_line": str(gain.floor),
+        "verdict": gain.verdict,
+    }
 
 
 def _values(accuracy: Accuracy | None) -> dict[str, Any] | None:

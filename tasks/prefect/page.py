@@ -43,7 +43,9 @@ class Page:
         for future in late:
             future.cancel()
         if late:
-            _logger().warning("Prefect's page is slow; the last artifacts of this run are missing from it")
+            _logger().warning(
+                "Prefect's page is slow; the last artifacts of this run are missing from it"
+            )
 
 
 _missed: set[str | None] = set()
@@ -57,7 +59,9 @@ def _show(show: Show) -> None:
     except BaseException as error:  # noqa: BLE001  (neither the run nor later artifacts depend on this one)
         if run not in _missed:
             _missed.add(run)
-            _logger().warning("Prefect's page is missing artifacts (%s); the run continues", type(error).__name__)
+            _logger().warning(
+                "Prefect's page is missing artifacts (%s); the run continues", type(error).__name__
+            )
 
 
 def _logger() -> Any:

@@ -46,7 +46,9 @@ def submit_step(step: Callable[..., Any], *arguments: Any) -> PrefectFuture[Any]
 
 def _upstream(arguments: Sequence[Any]) -> list[opaque]:
     """Return the parts of the arguments that other steps made."""
-    return [opaque(part) for value in arguments for part in _parts(value) if get_state_for_result(part)]
+    return [
+        opaque(part) for value in arguments for part in _parts(value) if get_state_for_result(part)
+    ]
 
 
 def _parts(value: Any) -> Iterator[Any]:
@@ -70,7 +72,9 @@ def run_step(step: Callable[..., Any], *arguments: Any) -> Any:
     """
     if not _in_threads():
         return value_of(submit_step(step, *arguments))
-    state: Any = task_of(step)(*map(opaque, arguments), wait_for=_upstream(arguments), return_state=True)
+    state: Any = task_of(step)(
+        *map(opaque, arguments), wait_for=_upstream(arguments), return_state=True
+    )
     return _value(state)
 
 
@@ -95,7 +99,9 @@ def _value(state: State[Any]) -> Any:
     Reads the result directly; Prefect would use another thread.
     """
     made = state.data
-    return made.result if state.is_completed() and isinstance(made, ResultRecord) else state.result()
+    return (
+        made.result if state.is_completed() and isinstance(made, ResultRecord) else state.result()
+    )
 
 
 def results(steps: Sequence[PrefectFuture[Any]]) -> list[Any]:
@@ -107,7 +113,9 @@ def outcome(value: Any, ref: ArtifactRef | None, why: str) -> State[Any]:
     """Return the state of a finished step, 'Reused' or 'Completed', with its reason."""
     if ref is not None:
         get_run_logger().info("%s: %s", ref.path, why)
-    return Completed(name="Reused" if ref is None or ref.reused else "Completed", message=why, data=value)
+    return Completed(
+        name="Reused" if ref is None or ref.reused else "Completed", message=why, data=value
+    )
 
 
 def task_step(
@@ -118,7 +126,9 @@ def task_step(
     `runs_in_flow_process`: as of StepOptions. No tags: for each tagged task run Prefect requests a slot from its
     server, 2 seconds on an idle connection.
     """
-    declared: Any = partial(task, task_run_name=run_name, cache_policy=NO_CACHE, persist_result=False, **options)
+    declared: Any = partial(
+        task, task_run_name=run_name, cache_policy=NO_CACHE, persist_result=False, **options
+    )
 
     def declare(function: Any) -> Any:
         wrapped: Any = named(function)

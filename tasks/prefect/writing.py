@@ -20,7 +20,9 @@ def embedded(tools: Tools, by: Task[..., Any], jobs: Sequence[WriteJob]) -> list
     new = [submit_step(by, tools, job) for job in jobs]
     # The embedding step gets a value, not a future: for a future Prefect would request the state from its server, and
     # after a failure it would only report that the step never started.
-    embedding = {future: submit_step(embed_samples, tools, value_of(future)) for future in as_completed(new)}
+    embedding = {
+        future: submit_step(embed_samples, tools, value_of(future)) for future in as_completed(new)
+    }
     return results([embedding[future] for future in new])
 
 
@@ -44,8 +46,12 @@ def write(tools: Tools, job: WriteJob) -> State[Any]:
     return Completed(name=MODEL_DOWN, message=f"{why}; {down}", data=written)
 
 
-generate = task_step("generate {job.plm} t={job.iteration}", uses_remote_model, name="generate")(write)
+generate = task_step("generate {job.plm} t={job.iteration}", uses_remote_model, name="generate")(
+    write
+)
 """Task that generates one model's texts of one iteration."""
 
-vary = task_step("vary {job.plm} t={job.iteration} {job.part}", uses_remote_model, name="vary")(write)
+vary = task_step("vary {job.plm} t={job.iteration} {job.part}", uses_remote_model, name="vary")(
+    write
+)
 """Task that generates variations of texts with one model (Aug-PE, PrE-Text)."""

@@ -81,7 +81,9 @@ class MadeUpEmbedder:
 
     def embed_alone(self, texts: Sequence[str]) -> Vectors:
         """Return the vectors of texts, (texts, dimension)."""
-        return np.array([self.vectors[text] for text in texts], dtype=np.float32).reshape(len(texts), self.dimension)
+        return np.array([self.vectors[text] for text in texts], dtype=np.float32).reshape(
+            len(texts), self.dimension
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,7 +123,10 @@ def tools_of_ballot(ballot: Ballot) -> MadeUpTools:
 
 
 def tools_of(
-    texts: Sequence[str], labels: Sequence[str], vectors: Vectors, persons: Sequence[str] | None = None
+    texts: Sequence[str],
+    labels: Sequence[str],
+    vectors: Vectors,
+    persons: Sequence[str] | None = None,
 ) -> MadeUpTools:
     """Return tools whose private records are these, different texts with one vector each."""
     columns = {"row": range(len(texts)), "text": list(texts), "label": list(labels)}

@@ -65,7 +65,9 @@ class Release(Protocol):
     def name(self) -> str:
         """Name of the release, unique in a run."""
 
-    if TYPE_CHECKING:  # a dataclass would take a property that it inherits for the default of its field
+    if (
+        TYPE_CHECKING
+    ):  # a dataclass would take a property that it inherits for the default of its field
 
         @property
         def noise(self) -> ReleaseNoise | None:

@@ -74,7 +74,9 @@ class SumRelease(Release):
         noise = self.noise
         unit = noise.privacy.protects
         if noise.kind == "none":
-            return [f"{self.name}: released without noise ({UNNOISED}), so the result is NOT PRIVATE"]
+            return [
+                f"{self.name}: released without noise ({UNNOISED}), so the result is NOT PRIVATE"
+            ]
         if noise.epsilon_exact <= noise.epsilon_stated * (1 + 1e-6):
             return []
         return [
@@ -86,9 +88,13 @@ class SumRelease(Release):
     def outcome(self) -> Released:
         """Return the release as a sentence, and its values without noise."""
         noise = self.noise
-        exposed = UnnoisedUse(f"{self.text}, without noise", f"{self.name}/release.parquet", UNNOISED)
+        exposed = UnnoisedUse(
+            f"{self.text}, without noise", f"{self.name}/release.parquet", UNNOISED
+        )
         text = f"{self.text} (epsilon {noise.epsilon_exact:.4g})"
-        return Released(self.name, self.group, text, self.affected, (exposed,) if noise.kind == "none" else ())
+        return Released(
+            self.name, self.group, text, self.affected, (exposed,) if noise.kind == "none" else ()
+        )
 
     def audits(self) -> tuple[AuditCase, ...]:
         """Return the audit of the sums; none without noise."""

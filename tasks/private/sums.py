@@ -64,7 +64,10 @@ class NoisySums:
     def to_bytes(self) -> bytes:
         """Serialise the sums; equal sums give the same bytes on every machine."""
         flat = self.sums.astype("<i8").ravel()
-        body = HEAD.pack(MAGIC, FORMAT, 3, self.steps, self.scale_int, len(self.sums), 1, len(flat)) + flat.tobytes()
+        body = (
+            HEAD.pack(MAGIC, FORMAT, 3, self.steps, self.scale_int, len(self.sums), 1, len(flat))
+            + flat.tobytes()
+        )
         return body + hashlib.sha256(body).digest()
 
     def columns(self) -> dict[str, Ints]:
@@ -82,7 +85,9 @@ class NoisySums:
         body = stored[:-32]
         digest = stored[-32:]
         if len(body) < HEAD.size or hashlib.sha256(body).digest() != digest:
-            raise ArtifactError("The stored output of a release is damaged; restore the ledger from its backup.")
+            raise ArtifactError(
+                "The stored output of a release is damaged; restore the ledger from its backup."
+            )
         magic, form, _, steps, scale_int, rows, _, _ = HEAD.unpack_from(body)
         if (magic, form) != (MAGIC, FORMAT):
             raise ArtifactError(
@@ -114,7 +119,11 @@ class SumJob(Generic[AnyPrivacy]):
 
 
 def sum_job(
-    tools: Tools, payer: ChargedDataset, noise: SumNoise[AnyPrivacy], more: Mapping[str, object], inputs: dict[str, str]
+    tools: Tools,
+    payer: ChargedDataset,
+    noise: SumNoise[AnyPrivacy],
+    more: Mapping[str, object],
+    inputs: dict[str, str],
 ) -> SumJob[AnyPrivacy]:
     """Return the release with its key, from noise, rows, and the parameters `more`."""
     parameters: dict[str, object] = {
@@ -146,9 +155,19 @@ def write_sums(
         import pandas as pd
 
         sums = NoisySums.from_bytes(output)
-        return pd.DataFrame(sums.columns()), {"steps": sums.steps, "scale_int": sums.scale_int} | dict(info)
+        return pd.DataFrame(sums.columns()), {
+            "steps": sums.steps,
+            "scale_int": sums.scale_int,
+        } | dict(info)
 
-    return write_release(tools, job.payer.dataset, target, lambda: release_sums(tools, job, clean), read_output, check)
+    return write_release(
+        tools,
+        job.payer.dataset,
+        target,
+        lambda: release_sums(tools, job, clean),
+        read_output,
+        check,
+    )
 
 
 def release_sums(tools: Tools, job: SumJob[Any], clean: Callable[[], CleanSums]) -> StoredRelease:

@@ -14,7 +14,10 @@ _WIDTH = 0.8
 def drawings(comparison: Comparison, form: Form) -> dict[str, bytes]:
     """Return the figures of a comparison by name."""
     figures = {metric: metric_plot(comparison, metric, form) for metric in comparison.metrics}
-    figures |= {f"{metric}_over_iterations": curves_plot(comparison, metric, form) for metric in comparison.metrics}
+    figures |= {
+        f"{metric}_over_iterations": curves_plot(comparison, metric, form)
+        for metric in comparison.metrics
+    }
     return {name: picture for name, picture in figures.items() if picture is not None}
 
 
@@ -29,7 +32,10 @@ def metric_plot(comparison: Comparison, metric: str, form: Form = "svg") -> byte
 
     def draw(figure: Any) -> None:
         axes = figure.subplots()
-        has_axis = all(position is not None for position in comparison.places) and len(comparison.places) > 1
+        has_axis = (
+            all(position is not None for position in comparison.places)
+            and len(comparison.places) > 1
+        )
         (_curves if has_axis else _points)(axes, comparison, metric)
         lines_of(axes, f"{metric}, mean and standard deviation over seeds")
         legend_below(axes, len(comparison.rows))
@@ -52,7 +58,12 @@ def curves_plot(comparison: Comparison, metric: str, form: Form = "svg") -> byte
         for number, (row, points) in enumerate(curves.items()):
             if points:
                 name = comparison.named(row)
-                axes.plot([t for t, _ in points], [value for _, value in points], label=name, **look(number))
+                axes.plot(
+                    [t for t, _ in points],
+                    [value for _, value in points],
+                    label=name,
+                    **look(number),
+                )
         lines_of(axes, f"{metric} over iterations, {column}")
         axes.set_xlabel("iteration")
         axes.xaxis.get_major_locator().set_params(integer=True)
@@ -74,13 +85,28 @@ def _curves(axes: Any, comparison: Comparison, metric: str) -> None:
                 label = {"label": comparison.named(row)} if shared[0] == bare[0] else {}
                 axes.axhline(result.mean, color=style["color"], linestyle="--", **label)
         noised = [column for column in places if column not in bare]
-        points = [(places[name], mean) for name in noised if (mean := mean_of(answers, row, name, metric))]
+        points = [
+            (places[name], mean) for name in noised if (mean := mean_of(answers, row, name, metric))
+        ]
         if points:
             spreads = [mean.spread or 0.0 for _, mean in points]
-            axes.errorbar([x for x, _ in points], [y.mean for _, y in points], spreads, label=row, capsize=2, **style)
+            axes.errorbar(
+                [x for x, _ in points],
+                [y.mean for _, y in points],
+                spreads,
+                label=row,
+                capsize=2,
+                **style,
+            )
         figures = [(places[name], comparison.published.get((metric, row, name))) for name in noised]
         published = [(x, y) for x, y in figures if y is not None]
-        axes.plot([x for x, _ in published], [y for _, y in published], color=style["color"], linestyle=":", alpha=0.7)
+        axes.plot(
+            [x for x, _ in published],
+            [y for _, y in published],
+            color=style["color"],
+            linestyle=":",
+            alpha=0.7,
+        )
     axes.set_xticks(list(places.values()), comparison.columns)
 
 

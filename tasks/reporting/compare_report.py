@@ -64,11 +64,14 @@ def claims(comparison: Comparison) -> list[Claim]:
             (row, column, ours)
             for row in comparison.rows
             for column in comparison.columns
-            if row != reference and (ours := difference(answers, row, reference, column, metric)) is not None
+            if row != reference
+            and (ours := difference(answers, row, reference, column, metric)) is not None
         ]
         p_values = adjusted([ours.p for *_, ours in differences])
         for (row, column, ours), p in zip(differences, p_values, strict=True):
-            figures = [comparison.published.get((metric, name, column)) for name in (row, reference)]
+            figures = [
+                comparison.published.get((metric, name, column)) for name in (row, reference)
+            ]
             published = None if None in figures else figures[0] - figures[1]  # type: ignore[operator]
             judged = verdict(ours, (figures[0], figures[1]), p)
             results.append(Claim(metric, row, column, ours, p, published, judged))
@@ -87,14 +90,22 @@ def _table(comparison: Comparison, metric: str) -> Table:
     answers = comparison.answers
     bare = {(row, column): is_unnoised(answers, row, column) for row in rows for column in columns}
     lines = [
-        (row, tuple(NOT_PRIVATE if bare[row, name] else cell_text(comparison, metric, row, name) for name in columns))
+        (
+            row,
+            tuple(
+                NOT_PRIVATE if bare[row, name] else cell_text(comparison, metric, row, name)
+                for name in columns
+            ),
+        )
         for row in rows
         if not all(bare[row, name] for name in columns)
     ]
     best: set[tuple[str, int]] = set()
     higher = find_metric(metric).higher_is_better
     for position, column in enumerate(columns if higher is not None else ()):
-        means = {row: mean_of(answers, row, column, metric) for row in rows if not bare[row, column]}
+        means = {
+            row: mean_of(answers, row, column, metric) for row in rows if not bare[row, column]
+        }
         measured = {row: mean.mean for row, mean in means.items() if mean is not None}
         if len(measured) > 1:
             best.add(((max if higher else min)(measured, key=lambda row: measured[row]), position))
@@ -106,7 +117,8 @@ def _table(comparison: Comparison, metric: str) -> Table:
         )
         for row in rows
         for shared in shared_columns(answers, row, [name for name in columns if bare[row, name]])
-        if mean_of(answers, row, shared[0], metric) or (metric, row, shared[0]) in comparison.published
+        if mean_of(answers, row, shared[0], metric)
+        or (metric, row, shared[0]) in comparison.published
     ]
     return Table(metric, comparison.heading(metric), tuple(lines), tuple(unnoised), frozenset(best))
 
@@ -117,7 +129,9 @@ def cell_text(comparison: Comparison, metric: str, row: str, column: str) -> str
     published = comparison.published.get((metric, row, column))
     text = "failed" if _seconds(comparison, row, column) is None else "not measured"
     if mean is not None:
-        text = f"{mean.mean:.{DIGITS}f}" + ("" if mean.spread is None else f" ± {mean.spread:.{DIGITS}f}")
+        text = f"{mean.mean:.{DIGITS}f}" + (
+            "" if mean.spread is None else f" ± {mean.spread:.{DIGITS}f}"
+        )
         missing = len(comparison.seeds) - mean.number
         text += f" ({mean.number} of {len(comparison.seeds)} seeds)" if missing else ""
     return text if published is None else f"{text} [{published:.{DIGITS}f}]"
@@ -146,7 +160,9 @@ def claim_cells(comparison: Comparison, claim: Claim) -> list[str]:
 def page(comparison: Comparison) -> str:
     """Return the HTML page; equal comparisons yield equal pages."""
     figures = {name: svg.decode() for name, svg in drawings(comparison, "svg").items()}
-    return template("compare.html.j2").render(_values(comparison) | {"figures": figures, "runs": _runs(comparison)})
+    return template("compare.html.j2").render(
+        _values(comparison) | {"figures": figures, "runs": _runs(comparison)}
+    )
 
 
 def markdown(comparison: Comparison) -> str:
@@ -156,7 +172,9 @@ def markdown(comparison: Comparison) -> str:
 
 def _values(comparison: Comparison) -> dict[str, Any]:
     """Return what both templates show."""
-    cells = [(f"{cell.row} · {cell.column} · seed {cell.seed}", cell) for cell in comparison.answers]
+    cells = [
+        (f"{cell.row} · {cell.column} · seed {cell.seed}", cell) for cell in comparison.answers
+    ]
     return {
         "comparison": comparison,
         "confidence": CONFIDENCE,
@@ -177,7 +195,9 @@ def _runs(comparison: Comparison) -> list[tuple[CellResult, str]]:
     """Return the runs with their columns; a run without noise appears once."""
     groups: dict[object, tuple[CellResult, list[str]]] = {}
     for number, answer in enumerate(comparison.answers):
-        groups.setdefault(answer.run_id if answer.not_private else number, (answer, []))[1].append(answer.column)
+        groups.setdefault(answer.run_id if answer.not_private else number, (answer, []))[1].append(
+            answer.column
+        )
     every = set(comparison.columns)
     return [
         (answer, EVERY_COLUMN if len(names) > 1 and set(names) == every else ", ".join(names))
@@ -187,7 +207,10 @@ def _runs(comparison: Comparison) -> list[tuple[CellResult, str]]:
 
 def seconds_of(comparison: Comparison) -> list[tuple[str, tuple[str, ...]]]:
     """Return the mean seconds of the runs of each row by column; of runs on private rows, each is rounded up to ten."""
-    means = [[_seconds(comparison, row, column) for column in comparison.columns] for row in comparison.rows]
+    means = [
+        [_seconds(comparison, row, column) for column in comparison.columns]
+        for row in comparison.rows
+    ]
     return [
         (comparison.named(row), tuple("failed" if mean is None else f"{mean:.0f}" for mean in line))
         for row, line in zip(comparison.rows, means, strict=True)

@@ -41,4 +41,6 @@ class Comparison:
     def heading(self, metric: str) -> str:
         """Return the title of a metric with the rows that the texts were compared with."""
         references = dict.fromkeys(cell.fid_reference for cell in self.answers)
-        return find_metric(metric).heading(" or ".join(name for name in references if name not in ("", "none")))
+        return find_metric(metric).heading(
+            " or ".join(name for name in references if name not in ("", "none"))
+        )

@@ -82,7 +82,9 @@ def _for_a_page(svg: str) -> str:
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.S)
     svg = re.sub(r'(<svg\b[^>]*?) (?:width|height)="[^"]*"', r"\1", svg)
     svg = re.sub(r'(<svg\b[^>]*?) (?:width|height)="[^"]*"', r"\1", svg)
-    svg = re.sub(r' id="[A-Za-z][\w.]*_\d{1,3}"', "", svg)  # numbered names repeat from figure to figure
+    svg = re.sub(
+        r' id="[A-Za-z][\w.]*_\d{1,3}"', "", svg
+    )  # numbered names repeat from figure to figure
     svg = re.sub(r' xmlns(?::xlink)?="[^"]*"', "", svg).replace("xlink:href", "href")
     return svg.replace(INK, "currentColor").strip()
 
@@ -119,7 +121,18 @@ def short(name: str) -> str:
 
 def legend_below(axes: Any, entries: int) -> None:
     """Add the legend below the axes, with as many columns as fit."""
-    columns = entries if entries <= _IN_A_LINE else -(-entries // 2) if entries <= 2 * _IN_A_LINE else _IN_A_LINE
+    columns = (
+        entries
+        if entries <= _IN_A_LINE
+        else -(-entries // 2)
+        if entries <= 2 * _IN_A_LINE
+        else _IN_A_LINE
+    )
     axes.legend(
-        loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=columns, handlelength=1.3, columnspacing=1.1, fontsize=8
+        loc="upper center",
+        bbox_to_anchor=(0.5, -0.16),
+        ncols=columns,
+        handlelength=1.3,
+        columnspacing=1.1,
+        fontsize=8,
     )

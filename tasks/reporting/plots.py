@@ -3,7 +3,17 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tasks.reporting.plot_style import PALETTE, Form, bare, columns, legend_below, lines_of, look, picture, short
+from tasks.reporting.plot_style import (
+    PALETTE,
+    Form,
+    bare,
+    columns,
+    legend_below,
+    lines_of,
+    look,
+    picture,
+    short,
+)
 from tasks.reporting.run_record import RunRecord
 
 _TALL = (5.0, 3.9)
@@ -45,7 +55,9 @@ def fid_accuracy_caption(report: RunRecord) -> str:
 
 def _measured_by_iteration(report: RunRecord) -> list[str]:
     names = ("fid", "probe_accuracy")
-    return [name for name in names if any(facts.value(name) is not None for facts in report.iterations)]
+    return [
+        name for name in names if any(facts.value(name) is not None for facts in report.iterations)
+    ]
 
 
 def weights_plot(report: RunRecord, form: Form = "svg") -> bytes | None:
@@ -56,7 +68,11 @@ def weights_plot(report: RunRecord, form: Form = "svg") -> bytes | None:
     def draw(figure: Any) -> None:
         axes = figure.subplots()
         for number, plm in enumerate(report.plms):
-            points = [(facts.iteration, facts.weights[plm]) for facts in report.iterations if plm in facts.weights]
+            points = [
+                (facts.iteration, facts.weights[plm])
+                for facts in report.iterations
+                if plm in facts.weights
+            ]
             axes.plot(*columns(points), label=plm, clip_on=False, **look(number))
         lines_of(axes, "Weight for the next iteration")
         axes.set_ylim(bottom=0)
@@ -80,7 +96,11 @@ def confusion_plot(report: RunRecord, form: Form = "svg") -> bytes | None:
         for i, row in enumerate(counts):
             for j, count in enumerate(row):
                 share = count / max(sum(row), 1)
-                axes.add_patch(Rectangle((j, i), 1, 1, color=PALETTE[0], alpha=0.04 + 0.86 * share, linewidth=0))
+                axes.add_patch(
+                    Rectangle(
+                        (j, i), 1, 1, color=PALETTE[0], alpha=0.04 + 0.86 * share, linewidth=0
+                    )
+                )
                 if len(classes) <= _NAMED_CLASSES and count:
                     axes.text(j + 0.5, i + 0.5, str(count), ha="center", va="center", fontsize=8)
         axes.set(xlim=(0, len(classes)), ylim=(len(classes), 0), aspect="equal")
@@ -104,7 +124,9 @@ def balance_plot(report: RunRecord, form: Form = "svg") -> bytes | None:
         for number, (name, label) in enumerate(
             (("tutor", "tutor"), ("texts", "selected texts"), ("test", "test rows"))
         ):
-            shares = [(row + 0.27 * (number - 1), getattr(share, name)) for row, share in enumerate(shown)]
+            shares = [
+                (row + 0.27 * (number - 1), getattr(share, name)) for row, share in enumerate(shown)
+            ]
             measured = [(row, share) for row, share in shares if share is not None]
             if measured:
                 axes.barh(*columns(measured), 0.25, color=PALETTE[number], label=label)
@@ -120,7 +142,11 @@ def _series(axes: Any, report: RunRecord, name: str, label: str, number: int, **
     values = [(facts.iteration, getattr(facts, name)) for facts in report.iterations]
     measured = [(iteration, value) for iteration, value in values if value is not None]
     if measured:
-        axes.plot(*columns(measured), label=label, **(look(number) | {"marker": "o", "clip_on": False} | style))
+        axes.plot(
+            *columns(measured),
+            label=label,
+            **(look(number) | {"marker": "o", "clip_on": False} | style),
+        )
 
 
 def _iterations(axes: Any, report: RunRecord) -> None:

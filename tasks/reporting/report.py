@@ -34,7 +34,9 @@ def render(report: RunRecord, rows: pd.DataFrame | None = None) -> str:
     """
     labelled = [metric for metric in all_metrics() if metric.label]
     metrics = [
-        metric for metric in labelled if any(facts.value(metric.name) is not None for facts in report.iterations)
+        metric
+        for metric in labelled
+        if any(facts.value(metric.name) is not None for facts in report.iterations)
     ]
     browser = None if rows is None or rows.empty else browse(rows)
     return template("report.html.j2").render(
@@ -44,16 +46,30 @@ def render(report: RunRecord, rows: pd.DataFrame | None = None) -> str:
         key_numbers=_key_numbers(report),
         charges=_grouped(report.charges),
         iterations=[_cells(facts, metrics) for facts in report.iterations],
-        columns=("iteration", "samples", *[metric.label for metric in metrics], "epsilon", "missing", "left out"),
+        columns=(
+            "iteration",
+            "samples",
+            *[metric.label for metric in metrics],
+            "epsilon",
+            "missing",
+            "left out",
+        ),
         notes=[metric.note for metric in metrics if metric.note],
         quality=ByClass(()) if browser is None else _quality(browser),
         scores=_scores_by_class(report),
         verdict=words.verdict(report),
         floors=FLOORS,
         browser=browser,
-        on_map=Markup(texts_by_group(report.map)) if rows is not None and report.map and report.map.texts else "",  # noqa: S704
+        on_map=_texts_on_map(report) if rows is not None else "",
         total=sum(report.usage.values(), Usage()),
     )
+
+
+def _texts_on_map(report: RunRecord) -> str:
+    """Return the texts of the map's points as data of the page; empty without a map of texts."""
+    if report.map is None or not report.map.texts:
+        return ""
+    return Markup(texts_by_group(report.map))  # noqa: S704 - it escapes the texts
 
 
 MAX_CLASSES = 20
@@ -82,7 +98,11 @@ def _by_class(rows: Mapping[str, tuple[str, ...]], badness: Mapping[str, float])
 def _quality(browser: TextBrowser) -> ByClass:
     """Return texts, median words and near copies of each class; many near copies are bad."""
     rows = {
-        str(row["name"]): (words.count(row["texts"]), f"{row['words']:g}", words.percent(row["copies"]))
+        str(row["name"]): (
+            words.count(row["texts"]),
+            f"{row['words']:g}",
+            words.percent(row["copies"]),
+        )
         for row in browser.classes
     }
     return _by_class(rows, {str(row["name"]): float(row["copies"]) for row in browser.classes})
@@ -131,7 +151,11 @@ def _key_numbers(report: RunRecord) -> list[tuple[str, str, str]]:
     unit = f"per {report.protects} at delta {report.delta:g}; " if report.opens_rows else ""
     numbers = [
         ("accuracy", words.percent(scores.accuracy if scores else None), _accuracy_remark(report)),
-        ("loss", words.number(scores.next_word_loss if scores else None), "nats per word, lower is better"),
+        (
+            "loss",
+            words.number(scores.next_word_loss if scores else None),
+            "nats per word, lower is better",
+        ),
         ("macro F1", words.number(scores.macro_f1 if scores else None), "mean over classes"),
         (
             "FID",
@@ -144,7 +168,11 @@ def _key_numbers(report: RunRecord) -> list[tuple[str, str, str]]:
             f"{unit}privacy loss of this run's output, configured {words.epsilon(report.epsilon)}",
         ),
         ("added to the budget", words.added(report), f"releases: {words.charged(report)}"),
-        ("texts", words.count(report.n_synthetic), f"by {counted(len(report.plms), 'language model')}"),
+        (
+            "texts",
+            words.count(report.n_synthetic),
+            f"by {counted(len(report.plms), 'language model')}",
+        ),
         ("cost", words.money(cost), f"{words.count(cost.calls)} calls"),
     ]
     return [entry for entry in numbers if entry[1] != words.ABSENT]
@@ -170,8 +198,16 @@ def _grouped(charges: Sequence[Charge]) -> list[tuple[int, Charge]]:
 
 
 FIGURES = {
-    "fid": (plots.fid_accuracy_plot, "FID and accuracy over iterations", "The table of iterations has the values."),
-    "weights": (plots.weights_plot, "Weights of the language models", "The table of new texts has the values."),
+    "fid": (
+        plots.fid_accuracy_plot,
+        "FID and accuracy over iterations",
+        "The table of iterations has the values.",
+    ),
+    "weights": (
+        plots.weights_plot,
+        "Weights of the language models",
+        "The table of new texts has the values.",
+    ),
     "balance": (
         plots.balance_plot,
         "Class balance",

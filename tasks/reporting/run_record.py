@@ -61,7 +61,11 @@ class Scores:
 
     def value(self, metric: str) -> float | None:
         """Return a metric of the student by name; None where it was not measured."""
-        own = {"accuracy": self.accuracy, "macro_f1": self.macro_f1, "next_word_loss": self.next_word_loss}
+        own = {
+            "accuracy": self.accuracy,
+            "macro_f1": self.macro_f1,
+            "next_word_loss": self.next_word_loss,
+        }
         return (own | self.weighted).get(metric)
 
     @property
@@ -164,7 +168,11 @@ class RunRecord:
     def affected(self) -> str:
         """Parts of the output that depend on the releases, as the method's first release states them."""
         stated = [release.affected for release in self.released if release.affected]
-        own = [release.affected for release in self.released if release.affected and release.kind != "teachers"]
+        own = [
+            release.affected
+            for release in self.released
+            if release.affected and release.kind != "teachers"
+        ]
         return (own or stated or [""])[0]
 
     @property
@@ -175,15 +183,28 @@ class RunRecord:
     @property
     def not_private(self) -> bool:
         """True if the whole run has no privacy protection."""
-        return math.isinf(self.epsilon) or self.epsilon_spent is None or math.isinf(self.epsilon_spent)
+        return (
+            math.isinf(self.epsilon) or self.epsilon_spent is None or math.isinf(self.epsilon_spent)
+        )
 
     @property
     def unnoised(self) -> tuple[UnnoisedUse, ...]:
         """All computations on private rows without noise, including the votes of a run without noise."""
         uses = list(self.touched)
         listed = " ".join(use.what.lower() for use in uses)
-        if self.not_private and "vote" not in listed and "student" not in listed and "votes" in self.kinds:
-            uses.append(UnnoisedUse("votes of the private rows", "every iteration of this run", "epsilon is infinite"))
+        if (
+            self.not_private
+            and "vote" not in listed
+            and "student" not in listed
+            and "votes" in self.kinds
+        ):
+            uses.append(
+                UnnoisedUse(
+                    "votes of the private rows",
+                    "every iteration of this run",
+                    "epsilon is infinite",
+                )
+            )
         return tuple(uses)
 
     @property
@@ -248,9 +269,16 @@ def _upgraded(values: Mapping[str, Any]) -> dict[str, Any]:
     plan: dict[str, Any] = dict(values["plan"])
     happened: dict[str, Any] = values["happened"]
     if "released" not in plan:
-        earlier = {"training": "training", "keyphrases": "keyphrases", "density": "density", "beside": "teachers"}
+        earlier = {
+            "training": "training",
+            "keyphrases": "keyphrases",
+            "density": "density",
+            "beside": "teachers",
+        }
         earlier |= {"moments": "moments"}
-        released = [Released(kind, kind, plan[key]) for key, kind in earlier.items() if plan.get(key)]
+        released = [
+            Released(kind, kind, plan[key]) for key, kind in earlier.items() if plan.get(key)
+        ]
         if not {release.kind for release in released} - {"moments", "teachers"} and plan["sigma"]:
             released = [Released("votes", "votes"), *released]
         plan["released"] = [asdict(release) for release in released]
@@ -264,4 +292,6 @@ def _upgraded(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _without_exact_fid(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return an iteration without a FID that an earlier version computed on private rows without noise."""
-    return {**facts, "fid": None, "fid_reference": "none"} if facts.get("not_private") else dict(facts)
+    return (
+        {**facts, "fid": None, "fid_reference": "none"} if facts.get("not_private") else dict(facts)
+    )

@@ -85,23 +85,34 @@ class RunSummary:
         if others.pop("fid_not_private", False) or others.pop("unnoised", []):
             others.pop("fid", None)  # an earlier version computed it on private rows without noise
         own["iterations"] = [
-            row | {"fid": None} if row.get("not_private") else row for row in own.get("iterations", ())
+            row | {"fid": None} if row.get("not_private") else row
+            for row in own.get("iterations", ())
         ]
-        metrics = {name: value for name, value in others.items() if value is None or isinstance(value, int | float)}
+        metrics = {
+            name: value
+            for name, value in others.items()
+            if value is None or isinstance(value, int | float)
+        }
         weighted: dict[str, float | None] = dict(weighted_scores(own.get("per_class") or {}))
         return cls(**own, metrics=weighted | metrics)
 
 
 def shared_values(source: object, target: type[DataclassInstance]) -> dict[str, Any]:
     """Return the values of an object for the fields of `target` that it has under the same name."""
-    return {entry.name: getattr(source, entry.name) for entry in fields(target) if hasattr(source, entry.name)}
+    return {
+        entry.name: getattr(source, entry.name)
+        for entry in fields(target)
+        if hasattr(source, entry.name)
+    }
 
 
 def check_metric_names() -> None:
     """Raise ConfigError if an added metric has the name of another value of a run or an iteration."""
     for metric in all_metrics():
         if metric.name not in FIRST_METRICS and metric.name in _names() | RESERVED:
-            raise ConfigError(f"{GROUP}: the metric name '{metric.name}' is the key of another value. Rename it.")
+            raise ConfigError(
+                f"{GROUP}: the metric name '{metric.name}' is the key of another value. Rename it."
+            )
 
 
 def _names() -> set[str]:

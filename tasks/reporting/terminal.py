@@ -16,13 +16,20 @@ from tasks.reporting.run_summary import RunSummary
 def table(rows: Sequence[Sequence[object]], heads: Sequence[str]) -> str:
     """Return rows as aligned columns with headers; numbers are right-aligned."""
     cells = [[str(cell) for cell in row] for row in rows]
-    widths = [max([len(head), *(len(row[column]) for row in cells)]) for column, head in enumerate(heads)]
+    widths = [
+        max([len(head), *(len(row[column]) for row in cells)]) for column, head in enumerate(heads)
+    ]
 
     def line(row: Sequence[str]) -> str:
-        padded = (cell.rjust(w) if _is_number(cell) else cell.ljust(w) for cell, w in zip(row, widths, strict=True))
+        padded = (
+            cell.rjust(w) if _is_number(cell) else cell.ljust(w)
+            for cell, w in zip(row, widths, strict=True)
+        )
         return "  ".join(padded).rstrip()
 
-    return "\n".join([line(heads), line(["-" * width for width in widths]), *(line(row) for row in cells)])
+    return "\n".join(
+        [line(heads), line(["-" * width for width in widths]), *(line(row) for row in cells)]
+    )
 
 
 def number(value: float | None, digits: int = 4) -> str:
@@ -32,7 +39,11 @@ def number(value: float | None, digits: int = 4) -> str:
 
 def plan(value: dict[str, Any]) -> str:
     """Return the lines of a plan."""
-    lines = _writing(value) if value["models"] else [f"task          {value['task']}", "texts         none"]
+    lines = (
+        _writing(value)
+        if value["models"]
+        else [f"task          {value['task']}", "texts         none"]
+    )
     if value["approval"]:
         lines.append("approval      required before private data is opened")
     if value["export_approval"]:
@@ -71,7 +82,9 @@ def _budget(value: dict[str, Any]) -> list[str]:
     budget = value.get("budget")
     if budget is None:
         return []
-    rest = "no cap" if budget["cap"] is None else f"{budget['left']:.4g} of {budget['cap']:.4g} left"
+    rest = (
+        "no cap" if budget["cap"] is None else f"{budget['left']:.4g} of {budget['cap']:.4g} left"
+    )
     adds = "infinite" if value["epsilon_exact"] is None else f"{value['epsilon_exact']:.4g}"
     if budget["repeats"]:
         adds = f"0 beyond what run {budget['repeats']} has reserved or released, if its records and models are the same"
@@ -84,19 +97,31 @@ def _budget(value: dict[str, Any]) -> list[str]:
 def _writing(value: dict[str, Any]) -> list[str]:
     return [
         f"task          {value['task']}, models {', '.join(value['models'])}",
-        *([f"prompts       beginnings of lists for {', '.join(value['lists'])}"] if value.get("lists") else []),
+        *(
+            [f"prompts       beginnings of lists for {', '.join(value['lists'])}"]
+            if value.get("lists")
+            else []
+        ),
         f"texts         {value['samples']} in {value['iterations']} iterations",
         f"calls         {value['calls']} (plus at most three rounds for missing texts)",
         f"tokens        about {value['tokens_in']} in, {value['tokens_out']} out" + _basis(value),
         f"time          {_minutes(value['minutes_of_writing'])}",
         f"money         about {format_dollars(value['dollars_about'])} dollars with equal shares, "
-        + ("no limit set" if value["max_dollars"] is None else f"hard stop at {format_dollars(value['max_dollars'])}"),
+        + (
+            "no limit set"
+            if value["max_dollars"] is None
+            else f"hard stop at {format_dollars(value['max_dollars'])}"
+        ),
     ]
 
 
 def _basis(value: dict[str, Any]) -> str:
     unknown = [name for name in value["models"] if name not in value["measured"]]
-    return f" (not measured, longest completions assumed: {', '.join(unknown)})" if unknown else " (measured)"
+    return (
+        f" (not measured, longest completions assumed: {', '.join(unknown)})"
+        if unknown
+        else " (measured)"
+    )
 
 
 def _minutes(value: float | None) -> str:
@@ -124,7 +149,8 @@ def summary(value: dict[str, Any]) -> str:
         f"report      {run.report}",
         f"MLflow      {run.mlflow}",
         "",
-        "next        " + "\n            ".join(f"{step}   ({purpose})" for step, purpose in next_steps(run)),
+        "next        "
+        + "\n            ".join(f"{step}   ({purpose})" for step, purpose in next_steps(run)),
     ]
     return "\n".join(lines)
 
@@ -134,7 +160,9 @@ def _rounds(values: Mapping[str, Any]) -> list[str]:
     lines = []
     for vote in values["rounds"]:
         number = f"{vote['parties']} in attempt {vote['attempt']}"
-        is_new = vote["parties"] and not vote.get("read_back")  # version 0.2 marks those that it read back
+        is_new = vote["parties"] and not vote.get(
+            "read_back"
+        )  # version 0.2 marks those that it read back
         voted = number if is_new else "reused from the ledger, no message to a party"
         lines.append(f"parties     iteration {vote['iteration']}: {voted}")
         lines += [f"            without {party}: {why}" for party, why in vote["dropped"].items()]
@@ -169,11 +197,15 @@ def budget_lines(run: RunSummary) -> list[str]:
 
 def scores(run: RunSummary) -> str:
     """Return the scores of the student."""
-    accuracy, macro_f1, loss = (run.metrics.get(name) for name in ("accuracy", "macro_f1", "next_word_loss"))
+    accuracy, macro_f1, loss = (
+        run.metrics.get(name) for name in ("accuracy", "macro_f1", "next_word_loss")
+    )
     if accuracy is None:
         return "student not measured (no test rows)"
     if loss is not None:
-        return f"next-word accuracy {number(accuracy)}, loss {number(loss)} nats per word on test rows"
+        return (
+            f"next-word accuracy {number(accuracy)}, loss {number(loss)} nats per word on test rows"
+        )
     return f"student accuracy {number(accuracy)}, macro F1 {number(macro_f1)} on test rows"
 
 
@@ -188,9 +220,13 @@ def next_steps(run: RunSummary) -> list[tuple[str, str]]:
         purpose = "compare more private rows or a larger privacy.epsilon, without spending budget"
         steps.append((f"plan {run.flow} --config FILE", purpose))
     if not is_useless and run.epsilon_spent is not None and run.iterations:
-        steps.append((f"export {run.run_id} FOLDER", "copy the files that may be shared into a folder"))
+        steps.append(
+            (f"export {run.run_id} FOLDER", "copy the files that may be shared into a folder")
+        )
     if run.dataset:
-        steps.append((f"budget history {shlex.quote(run.dataset)}", "show all entries of the privacy ledger"))
+        steps.append(
+            (f"budget history {shlex.quote(run.dataset)}", "show all entries of the privacy ledger")
+        )
     if run.tracking_problem:
         steps.append((f"push {run.run_id}", "send to MLflow what it lacks"))
     return [(f"wasp {step}", purpose) for step, purpose in steps]
@@ -219,7 +255,10 @@ def preview(value: dict[str, Any]) -> str:
     lines = []
     for row in value["rows"]:
         marks = [f"left out: {row['reason']}"] if row["reason"] else row.get("remarks", [])
-        lines.append(f"{row['plm']:<14} {row['label']:<24} {row['text']}" + "".join(f"  [{mark}]" for mark in marks))
+        lines.append(
+            f"{row['plm']:<14} {row['label']:<24} {row['text']}"
+            + "".join(f"  [{mark}]" for mark in marks)
+        )
     cost = _cost(value["dollars"], value.get("dollars_estimated", 0.0))
     cost = f"{value['calls']} calls, {value['tokens_out']} tokens out, {cost}"
     return "\n".join([*lines, "", *value.get("findings", []), f"epsilon spent: 0; {cost}"])
@@ -231,8 +270,18 @@ def _cost(dollars: float, estimated: float) -> str:
 
 def runs(value: dict[str, Any]) -> str:
     """Return the table of runs."""
-    rows = [[run["run_id"], _state(run), run["started"][:16].replace("T", " "), *_result(run)] for run in value["runs"]]
-    heads = ["run", "state", "started (UTC)", "epsilon added to budget", "epsilon of output", "accuracy"]
+    rows = [
+        [run["run_id"], _state(run), run["started"][:16].replace("T", " "), *_result(run)]
+        for run in value["runs"]
+    ]
+    heads = [
+        "run",
+        "state",
+        "started (UTC)",
+        "epsilon added to budget",
+        "epsilon of output",
+        "accuracy",
+    ]
     return table(rows, heads) if rows else "no run"
 
 
@@ -243,14 +292,24 @@ def _state(run: dict[str, Any]) -> str:
 def _result(run: dict[str, Any]) -> list[str]:
     if run["n_synthetic"] is None:  # no summary; the ledger has its spending so far
         return ["-", "-", "-"]
-    added = "not recorded" if run.get("releases_charged") is None else epsilon_text(run["epsilon_added"])
+    added = (
+        "not recorded"
+        if run.get("releases_charged") is None
+        else epsilon_text(run["epsilon_added"])
+    )
     return [added, epsilon_text(run["epsilon_spent"]), number(run["accuracy"])]
 
 
 def shown(value: dict[str, Any], finished: Callable[[dict[str, Any]], str] = summary) -> str:
     """Return the text about one run; `finished` formats the summary of a finished run."""
-    patterns = {re.sub(r"(\w+)=[^/]+", r"\1=*", path): step for path, step in value["files"].items()}
-    files = [table([[step, path] for path, step in patterns.items()], ["step", "file"])] if patterns else []
+    patterns = {
+        re.sub(r"(\w+)=[^/]+", r"\1=*", path): step for path, step in value["files"].items()
+    }
+    files = (
+        [table([[step, path] for path, step in patterns.items()], ["step", "file"])]
+        if patterns
+        else []
+    )
     if value.get("summary"):
         return "\n\n".join([finished(value["summary"]), *files])
     lines = [f"run     {value['run_id']}", f"state   {value['state']}"]
@@ -270,7 +329,8 @@ def predictions(value: dict[str, Any]) -> str:
 def doctor(value: dict[str, Any]) -> str:
     """Return the results of all checks."""
     return "\n".join(
-        f"{'ok  ' if check['ok'] else 'FAIL'}  {check['what']:<16} {check['found']}" for check in value["checks"]
+        f"{'ok  ' if check['ok'] else 'FAIL'}  {check['what']:<16} {check['found']}"
+        for check in value["checks"]
     )
 
 
@@ -283,7 +343,11 @@ def usefulness_lines(summary: RunSummary) -> list[str]:
     useful = summary.usefulness
     if not useful:
         return []
-    lines = [*useful.get("lines", [useful["line"]]), f"chance {100 * useful['chance']:.1f} %", useful["basis"]]
+    lines = [
+        *useful.get("lines", [useful["line"]]),
+        f"chance {100 * useful['chance']:.1f} %",
+        useful["basis"],
+    ]
     shown = [f"{'accuracy' if number == 0 else '':<12}{line}" for number, line in enumerate(lines)]
     return [*shown, *gain_lines(summary)]
 
@@ -294,7 +358,11 @@ def gain_lines(summary: RunSummary) -> list[str]:
     if not gain:
         return []
     points = f"{gain['points']:+.1f} points ({gain['low']:+.1f} to {gain['high']:+.1f})"
-    spent = "no noise was added" if summary.epsilon_spent is None else f"epsilon {summary.epsilon_spent:.4g} was spent"
+    spent = (
+        "no noise was added"
+        if summary.epsilon_spent is None
+        else f"epsilon {summary.epsilon_spent:.4g} was spent"
+    )
     return [
         f"gain        private records: {points} over the best floor, {gain['floor_line']}: {gain['verdict']}; {spent}"
     ]

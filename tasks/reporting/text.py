@@ -35,12 +35,22 @@ def percent(value: float | None) -> str:
 
 def dollars(value: float | None) -> str:
     """Return an amount in dollars, with four decimals below 10 cents."""
-    return ABSENT if value is None else f"${value:,.2f}" if value >= 0.1 or value == 0 else f"${value:.4f}"
+    return (
+        ABSENT
+        if value is None
+        else f"${value:,.2f}"
+        if value >= 0.1 or value == 0
+        else f"${value:.4f}"
+    )
 
 
 def money(usage: Usage) -> str:
     """Return the cost of calls and the estimated part of it."""
-    estimated = f", of which {dollars(usage.estimated_dollars)} estimated" if usage.estimated_dollars else ""
+    estimated = (
+        f", of which {dollars(usage.estimated_dollars)} estimated"
+        if usage.estimated_dollars
+        else ""
+    )
     return dollars(usage.dollars) + estimated
 
 
@@ -103,7 +113,10 @@ def reasons(failures: Mapping[str, Mapping[str, int]]) -> str:
         for reason, times in of_plm.items():
             total[reason] = total.get(reason, 0) + times
     ranked = sorted(total.items(), key=lambda item: (-item[1], item[0]))
-    return ", ".join(f"{REASONS.get(reason, reason)} {times:,}" for reason, times in ranked if times) or "none"
+    return (
+        ", ".join(f"{REASONS.get(reason, reason)} {times:,}" for reason, times in ranked if times)
+        or "none"
+    )
 
 
 def certainty(loss: float, prior: float = 0.5) -> float:
@@ -115,7 +128,11 @@ def certainty(loss: float, prior: float = 0.5) -> float:
     return 1 / (1 + math.exp(-odds)) if odds > -700 else 0.0
 
 
-SCALE = {"strong": "epsilon below 1", "moderate": "1 to 4, common in publications", "weak": "above 4"}
+SCALE = {
+    "strong": "epsilon below 1",
+    "moderate": "1 to 4, common in publications",
+    "weak": "above 4",
+}
 """Steps of protection and their ranges."""
 
 
@@ -142,13 +159,19 @@ def verdict(report: RunRecord) -> str:
     if useful is None:
         return f"The classifier was not evaluated, because the run had no test rows. {privacy}"
     low, high = useful.run.interval
-    trained = "A new classifier of the exported texts" if useful.run.texts is not None else "The classifier"
+    trained = (
+        "A new classifier of the exported texts"
+        if useful.run.texts is not None
+        else "The classifier"
+    )
     result = (
         f"{useful.of_student(trained)} is right on {percent(useful.run.value)} of the {useful.unit} ({100 * low:.0f} "
         f"to {100 * high:.0f} %)"
     )
     if not useful.above_chance:
-        return f"{result}: not better than chance ({percent(useful.chance)}). Do not use it. {privacy}"
+        return (
+            f"{result}: not better than chance ({percent(useful.chance)}). Do not use it. {privacy}"
+        )
     base = useful.baseline
     compared = f"chance is {percent(useful.chance)}"
     if base is not None:
@@ -203,7 +226,11 @@ def promise(report: RunRecord) -> list[str]:
         ]
     loss = report.epsilon_spent or 0.0
     is_person = report.protects == "person"
-    unit = "one person with all of their used rows" if is_person else "one row: one text with its label"
+    unit = (
+        "one person with all of their used rows"
+        if is_person
+        else "one row: one text with its label"
+    )
     odds = "zero" if report.delta <= 0 else f"1 in {round(1 / report.delta):,}"
     return [
         f"The protected unit is {unit}. {_neighbours(report.protects, report.adjacency)}",
@@ -217,7 +244,11 @@ def promise(report: RunRecord) -> list[str]:
         f"Delta {report.delta:g}: the guarantee can fail with a probability of at most {odds}.",
         "The guarantee holds against any additional knowledge, now or in the future. It covers everything computed "
         f"from {report.affected}.",
-        *([f"The {report.public_rows}, not about all rows of the source."] if report.public_rows else []),
+        *(
+            [f"The {report.public_rows}, not about all rows of the source."]
+            if report.public_rows
+            else []
+        ),
         *_among_parties(report),
     ]
 
@@ -228,7 +259,11 @@ def _among_parties(report: RunRecord) -> list[str]:
         return []
     colluding = report.parties["colluding"]
     number = report.parties["number"]
-    readers = f", even together with {colluding} of the parties" if colluding else ", not against another party"
+    readers = (
+        f", even together with {colluding} of the parties"
+        if colluding
+        else ", not against another party"
+    )
     return [
         f"The rows are distributed over {number} parties. Nobody else saw them or the votes of one party, only sums of "
         f"all parties' masked votes. The guarantee holds against anyone who reads the sums{readers}."
@@ -242,8 +277,14 @@ def uncovered(report: RunRecord) -> list[str]:
     others = "other rows of the same person: each row is protected separately"
     if report.protects == "person":
         others = "rows of a person above the declared number per person: they are not used"
-    declared = ["the declared number of private rows: it is public"] if "training" in report.kinds else []
-    dishonest = ["parties that send made-up votes: the sum is then wrong, but still private"] if report.parties else []
+    declared = (
+        ["the declared number of private rows: it is public"] if "training" in report.kinds else []
+    )
+    dishonest = (
+        ["parties that send made-up votes: the sum is then wrong, but still private"]
+        if report.parties
+        else []
+    )
     return [
         *declared,
         *dishonest,
@@ -264,4 +305,10 @@ def _neighbours(protects: str, adjacency: str) -> str:
 
 
 def _shown(share: float) -> str:
-    return "99.99 % or more" if share > 0.9999 else f"{100 * share:.2f} %" if share > 0.99 else f"{100 * share:.1f} %"
+    return (
+        "99.99 % or more"
+        if share > 0.9999
+        else f"{100 * share:.2f} %"
+        if share > 0.99
+        else f"{100 * share:.1f} %"
+    )

@@ -46,9 +46,9 @@ def browse(rows: pd.DataFrame) -> TextBrowser:
     table = list(zip(*columns, strict=True))[::step]
     values = {"labels": names.tolist(), "models": plms.tolist(), "rows": table}
     data = json.dumps(values, ensure_ascii=False, separators=(",", ":"))
-    measured = rows.assign(words=[len(text.split()) for text in texts], copy=near_copies(texts)).rename(
-        columns={"label": "name"}
-    )
+    measured = rows.assign(
+        words=[len(text.split()) for text in texts], copy=near_copies(texts)
+    ).rename(columns={"label": "name"})
     quality = {"texts": ("text", "size"), "words": ("words", "median"), "copies": ("copy", "mean")}
     classes = measured.groupby("name", sort=False, as_index=False).agg(**quality)
     # "<" ends a script element or begins a comment; JSON reads the escape as the character.

@@ -24,22 +24,38 @@ def map_plot(report: RunRecord, form: Form = "svg") -> bytes | None:
 
     def draw(figure: Any) -> None:
         axes = figure.subplots()
-        tests = _groups(points.test_labels, _names(points)) if points.test_labels else [range(len(points.test))]
+        tests = (
+            _groups(points.test_labels, _names(points))
+            if points.test_labels
+            else [range(len(points.test))]
+        )
         for number, group in enumerate(tests):
             rings = columns(points.test[i] for i in group)
             edge = _colour(number) if points.test_labels else PALETTE[1]
-            axes.scatter(*rings, s=26, facecolors="none", edgecolors=edge, linewidths=0.8, alpha=0.7)
+            axes.scatter(
+                *rings, s=26, facecolors="none", edgecolors=edge, linewidths=0.8, alpha=0.7
+            )
         for number, (name, group) in enumerate(groups(points)):
             dots = columns(points.synthetic[i] for i in group)
             axes.scatter(
-                *dots, s=15, c=_colour(number), alpha=0.75, linewidths=0, label=short(name), gid=f"{GROUP}{number}"
+                *dots,
+                s=15,
+                c=_colour(number),
+                alpha=0.75,
+                linewidths=0,
+                label=short(name),
+                gid=f"{GROUP}{number}",
             )
         if points.shown:
             stars = columns(points.shown)
-            axes.scatter(*stars, s=60, c=PALETTE[2], linewidths=0, marker="*", label="shown in prompts")
+            axes.scatter(
+                *stars, s=60, c=PALETTE[2], linewidths=0, marker="*", label="shown in prompts"
+            )
         bare(axes)
         axes.set_title(f"Dots: synthetic texts. Rings: test rows. Projection: {points.by}")
-        axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0), ncols=3, markerscale=1.8, fontsize=8)
+        axes.legend(
+            loc="upper center", bbox_to_anchor=(0.5, 0), ncols=3, markerscale=1.8, fontsize=8
+        )
 
     return picture("map", _SIZE, draw, form)
 
@@ -49,7 +65,11 @@ def groups(points: MapPoints) -> list[tuple[str, list[int]]]:
     if not points.labels:
         return [("synthetic", list(range(len(points.synthetic))))]
     names = _names(points)
-    return [(name, group) for name, group in zip(names, _groups(points.labels, names), strict=True) if group]
+    return [
+        (name, group)
+        for name, group in zip(names, _groups(points.labels, names), strict=True)
+        if group
+    ]
 
 
 def texts_by_group(points: MapPoints) -> str:

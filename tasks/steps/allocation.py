@@ -21,7 +21,9 @@ def allocate(total: int, weights: Mapping[str, float], floor: float = MIN_SHARE)
     weight, then to the PLM named first. Raises ConfigError for weights that are negative, not finite or all zero.
     """
     if any(not math.isfinite(w) or w < 0 for w in weights.values()) or not sum(weights.values()):
-        raise ConfigError(f"weights: {dict(weights)} is not allowed. Write non-negative numbers with a positive sum.")
+        raise ConfigError(
+            f"weights: {dict(weights)} is not allowed. Write non-negative numbers with a positive sum."
+        )
     exact = [Fraction(weight) for weight in weights.values()]
     quotas = _raised(exact, total, Fraction(floor) * total / len(weights))
     counts = [math.floor(quota) for quota in quotas]
@@ -37,7 +39,9 @@ def _raised(weights: list[Fraction], total: int, floor: Fraction) -> list[Fracti
     while True:
         rest = total - floor * len(raised)
         mass = sum((weight for k, weight in enumerate(weights) if k not in raised), Fraction(0))
-        quotas = [floor if k in raised else rest * weight / mass for k, weight in enumerate(weights)]
+        quotas = [
+            floor if k in raised else rest * weight / mass for k, weight in enumerate(weights)
+        ]
         below = {k for k, quota in enumerate(quotas) if quota < floor}
         if not below:
             return quotas

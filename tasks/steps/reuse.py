@@ -30,7 +30,9 @@ def declare_versions(module: str, versions: Mapping[str, int]) -> None:
     """
     for kind, version in versions.items():
         if _DECLARED_IN.setdefault(kind, module) != module:
-            raise ValueError(f"Keys '{kind}' are declared in {_DECLARED_IN[kind]} and in {module}. Rename one.")
+            raise ValueError(
+                f"Keys '{kind}' are declared in {_DECLARED_IN[kind]} and in {module}. Rename one."
+            )
         _VERSIONS[kind] = version
 
 
@@ -85,6 +87,8 @@ def json_once(
     return make_once(store, path, key, lambda: store.write_json(path, values(), key))
 
 
-def table_once(store: Artifacts, path: str, key: StepKey, table: Callable[[], pd.DataFrame]) -> tuple[ArtifactRef, str]:
+def table_once(
+    store: Artifacts, path: str, key: StepKey, table: Callable[[], pd.DataFrame]
+) -> tuple[ArtifactRef, str]:
     """Return the table at `path` and why it was reused or made; `table` runs only on a cache miss."""
     return make_once(store, path, key, lambda: store.write_table(path, table(), key))

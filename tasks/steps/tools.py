@@ -82,5 +82,7 @@ class Tools(RowTools, Protocol):
     def term_embedder(self) -> Embedder:
         """Embedder for the terms of a vocabulary: their own if configured, else the run's."""
 
-    def progress(self, what: str, total: int, note: Callable[[], str] = str) -> AbstractContextManager[Advance]:
+    def progress(
+        self, what: str, total: int, note: Callable[[], str] = str
+    ) -> AbstractContextManager[Advance]:
         """Show the progress of one piece of work, with rate, time left and the present text of `note`."""

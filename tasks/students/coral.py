@@ -43,7 +43,9 @@ def coral(first: Any, second: Any) -> Any:
     return (difference**2).sum() / (4 * first.shape[1] ** 2)
 
 
-def choose_unlabelled(unlabelled: int, synthetic: int, seed: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+def choose_unlabelled(
+    unlabelled: int, synthetic: int, seed: int
+) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Return the rows of unlabelled texts to use: at most half as many as there are synthetic texts."""
     most = min(unlabelled, max(2, int(synthetic * SHARE)))
     return np.sort(np.random.default_rng(seed).permutation(unlabelled)[:most])

@@ -58,7 +58,10 @@ def load_finetuned(folder: Path, spec: StudentSpec, classes: tuple[str, ...]) ->
     network.modules.to(_device()).eval()
 
     def predict(texts: Sequence[str], vectors: Matrix | None = None) -> Prediction:  # noqa: ARG001
-        return Prediction(classes, softmax(_forward(network, network.logits, network.encode(texts), spec.batch or 32)))
+        return Prediction(
+            classes,
+            softmax(_forward(network, network.logits, network.encode(texts), spec.batch or 32)),
+        )
 
     return predict
 
@@ -67,7 +70,9 @@ def _start_from_probe(job: Job, network: Transformer, encoded: list[list[int]]) 
     torch = import_torch()
     rows = job.train
     vectors = _forward(network, network.features, [encoded[row] for row in rows], job.batch)
-    layer = fit_logistic(vectors, job.targets[rows], job.weights[rows], len(job.rows.classes), PROBE_STRENGTH)
+    layer = fit_logistic(
+        vectors, job.targets[rows], job.weights[rows], len(job.rows.classes), PROBE_STRENGTH
+    )
     with torch.no_grad():
         network.modules["head"].weight.copy_(torch.from_numpy(layer[0]))
         network.modules["head"].bias.copy_(torch.from_numpy(layer[1]))
@@ -95,7 +100,8 @@ def _trainable(job: Job, network: Transformer, encoded: list[list[int]]) -> Netw
         optimizer,
         spec.patience or _PATIENCE,
         torch.optim.lr_scheduler.LambdaLR(
-            optimizer, lambda step: min((step + 1) / warm, max(0.0, (steps - step) / max(1.0, steps - warm)))
+            optimizer,
+            lambda step: min((step + 1) / warm, max(0.0, (steps - step) / max(1.0, steps - warm))),
         ),
         clip=1.0,
         judged_first=network.features is not None and spec.head == "fitted",
@@ -119,7 +125,9 @@ def _bucketed(job: Job, encoded: list[list[int]], epoch: int) -> Iterator[NDArra
         yield batches[position]
 
 
-def _forward(network: Transformer, compute: Any, encoded: list[list[int]], size: int) -> NDArray[np.float32]:
+def _forward(
+    network: Transformer, compute: Any, encoded: list[list[int]], size: int
+) -> NDArray[np.float32]:
     """Return compute's output for every text, in order; batches of `size` are formed by length."""
     torch = import_torch()
     network.modules.eval()
@@ -130,7 +138,11 @@ def _forward(network: Transformer, compute: Any, encoded: list[list[int]], size:
             ids = [encoded[row] for row in order[start : start + size]]
             pieces.append(compute(*_padded(network, ids)).float().cpu().numpy())
     if not pieces:
-        width = network.modules["head"].out_features if network.features is not None else network.modules.num_labels
+        width = (
+            network.modules["head"].out_features
+            if network.features is not None
+            else network.modules.num_labels
+        )
         return np.zeros((0, width), dtype=np.float32)
     result = np.empty((len(order), pieces[0].shape[1]), dtype=np.float32)
     result[order] = np.concatenate(pieces)
@@ -154,4 +166,6 @@ def _device() -> Any:
 def _autocast() -> Any:
     """Compute in bfloat16 where the processor supports it; weights stay float32."""
     device = _device().type
-    return import_torch().autocast(device, import_torch().bfloat16, enabled=device != "cpu" or computes_bfloat16())
+    return import_torch().autocast(
+        device, import_torch().bfloat16, enabled=device != "cpu" or computes_bfloat16()
+    )

@@ -40,14 +40,20 @@ _HIDDEN = (256, 128)
 def train_head(job: Job, folder: Path) -> Trained:
     """Train a student of kind `linear` or `mlp` and write its layers into `folder`."""
     vectors = _checked(job.rows.vectors)
-    layers, outcome = _train_linear(job, vectors) if job.spec.kind == "linear" else _train_mlp(job, vectors)
+    layers, outcome = (
+        _train_linear(job, vectors) if job.spec.kind == "linear" else _train_mlp(job, vectors)
+    )
     save_layers(folder, layers)
     return outcome
 
 
 def save_layers(folder: Path, layers: Layers) -> None:
     """Write the layers of a student on vectors into `folder`."""
-    arrays = {f"{name}{i}": array for i, layer in enumerate(layers) for name, array in zip("wb", layer, strict=True)}
+    arrays = {
+        f"{name}{i}": array
+        for i, layer in enumerate(layers)
+        for name, array in zip("wb", layer, strict=True)
+    }
     np.savez(folder / _FILE, allow_pickle=False, **arrays)
 
 
@@ -58,22 +64,32 @@ def load_head(folder: Path, classes: tuple[str, ...]) -> Predict:
     """
     try:
         with np.load(folder / _FILE, allow_pickle=False) as stored:
-            layers: Layers = [(stored[f"w{i}"], stored[f"b{i}"]) for i in range(len(stored.files) // 2)]
+            layers: Layers = [
+                (stored[f"w{i}"], stored[f"b{i}"]) for i in range(len(stored.files) // 2)
+            ]
     except (OSError, ValueError, KeyError, zipfile.BadZipFile) as broken:
-        raise ArtifactError(f"{folder / _FILE}: the student's layers are not readable. Train it again.") from broken
+        raise ArtifactError(
+            f"{folder / _FILE}: the student's layers are not readable. Train it again."
+        ) from broken
 
     def predict(texts: Sequence[str], vectors: Matrix | None = None) -> Prediction:
         dimension = layers[0][0].shape[1]
         if vectors is None or vectors.shape != (len(texts), dimension):
             shape = None if vectors is None else vectors.shape
-            raise InputError(f"This student needs vectors of shape ({len(texts)}, {dimension}), got {shape}.")
+            raise InputError(
+                f"This student needs vectors of shape ({len(texts)}, {dimension}), got {shape}."
+            )
         return Prediction(classes, softmax(_scores(layers, vectors)))
 
     return predict
 
 
 def fit_logistic(
-    vectors: Matrix, targets: NDArray[np.int64], weights: NDArray[np.float64], classes: int, strength: float
+    vectors: Matrix,
+    targets: NDArray[np.int64],
+    weights: NDArray[np.float64],
+    classes: int,
+    strength: float,
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Return the weights and bias of a multinomial logistic regression.
 
@@ -105,7 +121,10 @@ def fit_logistic(
 
 
 def probe_accuracy(
-    train_vectors: Matrix, train_labels: Sequence[str], test_vectors: Matrix, test_labels: Sequence[str]
+    train_vectors: Matrix,
+    train_labels: Sequence[str],
+    test_vectors: Matrix,
+    test_labels: Sequence[str],
 ) -> float:
     """Return the accuracy of a linear probe, a cheap substitute for a student.
 
@@ -119,16 +138,22 @@ def probe_accuracy(
     guesses = np.zeros(len(test_labels), dtype=np.int64)
     if len(names) > 1:
         targets = np.array([number[label] for label in train_labels], dtype=np.int64)
-        layer = fit_logistic(_checked(train_vectors), targets, np.ones(len(targets)), len(names), PROBE_STRENGTH)
+        layer = fit_logistic(
+            _checked(train_vectors), targets, np.ones(len(targets)), len(names), PROBE_STRENGTH
+        )
         guesses = _scores([layer], _checked(test_vectors)).argmax(axis=1)
-    return float(np.mean([names[guess] == label for guess, label in zip(guesses, test_labels, strict=True)]))
+    return float(
+        np.mean([names[guess] == label for guess, label in zip(guesses, test_labels, strict=True)])
+    )
 
 
 def _checked(vectors: Matrix | None) -> Matrix:
     if vectors is None:
         raise InputError("A student of kind linear or mlp needs vectors. Embed the texts first.")
     if vectors.ndim != 2 or not np.isfinite(vectors).all():
-        raise InputError(f"Vectors must be finite numbers of shape (texts, dimension), got shape {vectors.shape}.")
+        raise InputError(
+            f"Vectors must be finite numbers of shape (texts, dimension), got shape {vectors.shape}."
+        )
     return np.asarray(vectors, dtype=np.float32)
 
 
@@ -164,7 +189,11 @@ def _train_linear(job: Job, vectors: Matrix) -> tuple[Layers, Trained]:
 
 
 def _fit(
-    job: Job, vectors: Matrix, rows: NDArray[np.int64], weights: NDArray[np.float64], strength: float
+    job: Job,
+    vectors: Matrix,
+    rows: NDArray[np.int64],
+    weights: NDArray[np.float64],
+    strength: float,
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Return the head fitted to some rows; a soft row counts for each class with its probability."""
     classes = len(job.rows.classes)
@@ -173,7 +202,9 @@ def _fit(
         return fit_logistic(vectors[rows], job.targets[rows], weights[rows], classes, strength)
     positions, targets = np.nonzero(soft[rows] >= MIN_PROBABILITY)
     parts = soft[rows][positions, targets] * weights[rows][positions]
-    return fit_logistic(vectors[rows][positions], targets.astype(np.int64), parts, classes, strength)
+    return fit_logistic(
+        vectors[rows][positions], targets.astype(np.int64), parts, classes, strength
+    )
 
 
 def _train_mlp(job: Job, vectors: Matrix) -> tuple[Layers, Trained]:
@@ -204,14 +235,18 @@ def _train_mlp(job: Job, vectors: Matrix) -> tuple[Layers, Trained]:
             lambda batch: modules(scaled[batch]),
             scores,
             lambda _: rows[torch.randperm(len(rows))].split(job.batch),
-            torch.optim.AdamW(modules.parameters(), lr=spec.learning_rate or 1e-3, weight_decay=0.01, fused=True),
+            torch.optim.AdamW(
+                modules.parameters(), lr=spec.learning_rate or 1e-3, weight_decay=0.01, fused=True
+            ),
             spec.patience or 8,
         )
         if spec.adaptation == "coral":
             unlabelled = _checked(job.rows.unlabelled)
             chosen = unlabelled[choose_unlabelled(len(unlabelled), len(job.train), spec.seed)]
             other = torch.from_numpy(np.asarray((chosen - center) / spread, dtype=np.float32))
-            network = replace(network, further=penalty(len(other), lambda sampled: modules(other[sampled])))
+            network = replace(
+                network, further=penalty(len(other), lambda sampled: modules(other[sampled]))
+            )
         outcome = train_network(job, network)
     linear = [part for part in modules if isinstance(part, torch.nn.Linear)]
     layers: Layers = [(part.weight.detach().numpy(), part.bias.detach().numpy()) for part in linear]

@@ -72,7 +72,9 @@ def train_network(job: Job, network: Network) -> Trained:
     boost = Boost(job)
     device = next(network.modules.parameters()).device
     soft = job.rows.soft
-    targets = torch.from_numpy(job.targets if soft is None else np.asarray(soft, dtype=np.float32)).to(device)
+    targets = torch.from_numpy(
+        job.targets if soft is None else np.asarray(soft, dtype=np.float32)
+    ).to(device)
     trained = [parameter for parameter in network.modules.parameters() if parameter.requires_grad]
     best = 0
     best_key = (-1.0, float("-inf"))
@@ -84,7 +86,9 @@ def train_network(job: Job, network: Network) -> Trained:
             weights = torch.from_numpy(boost.weights.astype(np.float32)).to(device)
             for batch in network.batches(epoch):
                 scores = network.logits(batch)
-                losses = torch.nn.functional.cross_entropy(scores.float(), targets[batch], reduction="none")
+                losses = torch.nn.functional.cross_entropy(
+                    scores.float(), targets[batch], reduction="none"
+                )
                 network.optimizer.zero_grad()
                 further = network.further(scores) if network.further else 0.0
                 ((losses * weights[batch]).mean() + further).backward()
@@ -96,11 +100,16 @@ def train_network(job: Job, network: Network) -> Trained:
             job.advance(len(job.validation))
             boost.after_pass(lambda: softmax(network.scores(job.train)))
         if len(job.validation):
-            accuracy, loss = accuracy_and_loss(softmax(network.scores(job.validation)), job.targets[job.validation])
+            accuracy, loss = accuracy_and_loss(
+                softmax(network.scores(job.validation)), job.targets[job.validation]
+            )
             if (accuracy, -loss) > best_key:
                 best = epoch
                 best_key = (accuracy, -loss)
-                best_state = {name: value.detach().clone() for name, value in network.modules.state_dict().items()}
+                best_state = {
+                    name: value.detach().clone()
+                    for name, value in network.modules.state_dict().items()
+                }
             if epoch and epoch - best >= network.patience:
                 break
     if best_state is not None:
@@ -144,7 +153,10 @@ def beta_of(rows: int, rounds: int) -> float:
 
 
 def adjust_weights(
-    weights: NDArray[np.float64], probabilities: NDArray[np.float64], targets: NDArray[np.int64], beta: float
+    weights: NDArray[np.float64],
+    probabilities: NDArray[np.float64],
+    targets: NDArray[np.int64],
+    beta: float,
 ) -> NDArray[np.float64]:
     """Return the weights after one round, with the sum they had.
 
@@ -157,7 +169,9 @@ def adjust_weights(
     return np.asarray(lowered * (weights.sum() / lowered.sum()), dtype=np.float64)
 
 
-def split(targets: NDArray[np.int64], share: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def split(
+    targets: NDArray[np.int64], share: float, seed: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return sorted positions (train, validation).
 
     Validation gets `share` of each class, rounded, and never a class's last row. A share above 0 selects at least one
@@ -174,7 +188,9 @@ def split(targets: NDArray[np.int64], share: float, seed: int) -> tuple[NDArray[
     return np.setdiff1d(np.arange(len(targets)), validation), validation
 
 
-def accuracy_and_loss(probabilities: NDArray[np.float64], targets: NDArray[np.int64]) -> tuple[float, float]:
+def accuracy_and_loss(
+    probabilities: NDArray[np.float64], targets: NDArray[np.int64]
+) -> tuple[float, float]:
     """Return accuracy and mean negative log-likelihood in nats."""
     right = probabilities[np.arange(len(targets)), targets]
     accuracy = float((probabilities.argmax(axis=1) == targets).mean())

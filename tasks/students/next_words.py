@@ -27,11 +27,20 @@ def predict_words(texts: Sequence[str], real: Sequence[str]) -> dict[str, Any]:
     known, words = ([tokenise(text.lower()) for text in side] for side in (texts, real))
     counts = Counter(word for text in words for word in text)
     if not any(known) or not counts:
-        raise InputError("Next words: the texts or the test rows have no words. Use rows with words.")
+        raise InputError(
+            "Next words: the texts or the test rows have no words. Use rows with words."
+        )
     model = Ngrams(known)
     total = counts.total()
-    places = [(word, text[max(end - ORDER + 1, 0) : end]) for text in words for end, word in enumerate(text)]
+    places = [
+        (word, text[max(end - ORDER + 1, 0) : end])
+        for text in words
+        for end, word in enumerate(text)
+    ]
     right = sum(model.likeliest(before) == word for word, before in places)
-    loss = -sum(math.log(max(model.probability(word, before), UNKNOWN)) for word, before in places) / total
+    loss = (
+        -sum(math.log(max(model.probability(word, before), UNKNOWN)) for word, before in places)
+        / total
+    )
     shares = {"accuracy": right / total, "chance": max(counts.values()) / total, "loss": loss}
     return {"right": right, "words": total, **shares}

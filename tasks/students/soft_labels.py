@@ -44,7 +44,9 @@ def soft_labels(
     if len(np.unique(targets)) < 2:
         return np.asarray(np.eye(len(classes))[targets])
     fitted = np.ones(len(targets)) if weights is None else weights
-    slopes, offsets = fit_logistic(np.asarray(moved, np.float32), targets, fitted, len(classes), STRENGTH)
+    slopes, offsets = fit_logistic(
+        np.asarray(moved, np.float32), targets, fitted, len(classes), STRENGTH
+    )
     scores = np.asarray(vectors, np.float64) @ slopes.T.astype(np.float64) + offsets
     return np.asarray(softmax(scores), dtype=np.float64)
 

@@ -52,7 +52,11 @@ def settings(spec: StudentSpec) -> dict[str, object]:
     Later fields with their default are left out and earlier fields are added, which keeps old keys valid.
     """
     later: dict[str, object] = {"boost": False, "head": "fitted", "adaptation": "none"}
-    values = {name: value for name, value in asdict(spec).items() if name not in later or value != later[name]}
+    values = {
+        name: value
+        for name, value in asdict(spec).items()
+        if name not in later or value != later[name]
+    }
     return values | {"precision": "auto", "device": "auto"}
 
 
@@ -92,11 +96,19 @@ class TrainingRows:
         number = {name: position for position, name in enumerate(self.classes)}
         for row, label in enumerate(self.labels):
             if label not in number:
-                raise InputError(f"Training row {row}: label '{label}' is not a class of the task: {list(number)}.")
-        learned = set(self.labels) if self.soft is None else np.flatnonzero((self.soft >= MIN_PROBABILITY).any(axis=0))
+                raise InputError(
+                    f"Training row {row}: label '{label}' is not a class of the task: {list(number)}."
+                )
+        learned = (
+            set(self.labels)
+            if self.soft is None
+            else np.flatnonzero((self.soft >= MIN_PROBABILITY).any(axis=0))
+        )
         if len(learned) < 2:
             only = f"have the one label '{self.labels[0]}'" if self.labels else "are empty"
-            raise InputError(f"The training rows {only}. A student needs rows of two classes: generate more classes.")
+            raise InputError(
+                f"The training rows {only}. A student needs rows of two classes: generate more classes."
+            )
         return np.array([number[label] for label in self.labels], dtype=np.int64)
 
     def row_weights(self) -> NDArray[np.float64]:
@@ -110,7 +122,9 @@ class TrainingRows:
             return np.ones(len(self.texts))
         weights = np.asarray(self.weights, dtype=np.float64)
         if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
-            raise InputError("Training weights: one is negative or infinite, or all are zero. Use positive numbers.")
+            raise InputError(
+                "Training weights: one is negative or infinite, or all are zero. Use positive numbers."
+            )
         return np.asarray(weights / weights.mean(), dtype=np.float64)
 
 

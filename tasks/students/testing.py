@@ -12,7 +12,9 @@ from tasks.students.train import evaluate, load_student
 from tasks.writing.texts import reference_rows
 
 
-def test_on(tools: Tools, test: Reference | None, labels: Sequence[str], student: ArtifactRef) -> dict[str, Any]:
+def test_on(
+    tools: Tools, test: Reference | None, labels: Sequence[str], student: ArtifactRef
+) -> dict[str, Any]:
     """Test a student on real rows; return {"test": scores or None}."""
     if test is None:
         return {"test": None}

@@ -25,7 +25,9 @@ def units_of_work(spec: StudentSpec, rows: int) -> int:
     return rows * _epochs(spec)
 
 
-def train_student(spec: StudentSpec, rows: TrainingRows, folder: Path, advance: Advance = lambda _: None) -> Trained:
+def train_student(
+    spec: StudentSpec, rows: TrainingRows, folder: Path, advance: Advance = lambda _: None
+) -> Trained:
     """Train a student on `rows` and write it into `folder`.
 
     Equal seeds and rows give the same student. A class of the task without rows is allowed. InputError when fewer than
@@ -59,7 +61,9 @@ def load_student(folder: Path) -> Predict:
     """
     try:
         card = json.loads((folder / CARD).read_text(encoding="utf-8"))
-        known = {field.name for field in fields(StudentSpec)}  # cards of earlier versions have more fields
+        known = {
+            field.name for field in fields(StudentSpec)
+        }  # cards of earlier versions have more fields
         spec = StudentSpec(**{name: value for name, value in card["spec"].items() if name in known})
         classes = tuple(card["classes"])
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as broken:
@@ -73,7 +77,9 @@ def load_student(folder: Path) -> Predict:
     return load_head(folder, classes)
 
 
-def evaluate(truth: Sequence[str], predicted: Sequence[str], classes: Sequence[str]) -> dict[str, Any]:
+def evaluate(
+    truth: Sequence[str], predicted: Sequence[str], classes: Sequence[str]
+) -> dict[str, Any]:
     """Score predicted labels.
 
     The result has accuracy, macro_f1, per_class {precision, recall, f1, rows}, confusion. confusion[i][j] counts rows
@@ -90,7 +96,12 @@ def evaluate(truth: Sequence[str], predicted: Sequence[str], classes: Sequence[s
         "accuracy": float(confusion.trace() / len(truth)),
         "macro_f1": float(scores[2][occurs].mean()),
         "per_class": {
-            name: {"precision": float(precision), "recall": float(recall), "f1": float(f1), "rows": int(rows)}
+            name: {
+                "precision": float(precision),
+                "recall": float(recall),
+                "f1": float(f1),
+                "rows": int(rows),
+            }
             for name, precision, recall, f1, rows in zip(names, *scores, strict=True)
         },
         "confusion": confusion.tolist(),
@@ -106,4 +117,6 @@ def _epochs(spec: StudentSpec) -> int:
 def write_card(folder: Path, spec: StudentSpec, classes: Sequence[str]) -> None:
     """Write the metadata that `load_student` needs."""
     card = {"classes": list(classes), "spec": asdict(spec)}
-    (folder / CARD).write_text(json.dumps(card, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    (folder / CARD).write_text(
+        json.dumps(card, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
+    )

@@ -20,12 +20,21 @@ SOFT = "label_soft"
 
 
 @step("collect", versions={"collect": 1})
-def collect(tools: Tools, written: Sequence[TextTable], soft: ArtifactRef | None = None) -> tuple[ArtifactRef, str]:
+def collect(
+    tools: Tools, written: Sequence[TextTable], soft: ArtifactRef | None = None
+) -> tuple[ArtifactRef, str]:
     """Write all texts of a run to one table, synthetic.parquet, with their soft labels if there are any."""
     path = f"runs/{tools.run_id}/synthetic.parquet"
-    inputs = {"samples": content([entry.samples for entry in written])} | ({"soft": soft.sha256} if soft else {})
+    inputs = {"samples": content([entry.samples for entry in written])} | (
+        {"soft": soft.sha256} if soft else {}
+    )
     key = step_key("collect", {}, inputs)
-    return table_once(tools.artifacts, path, key, lambda: with_soft_labels(tools, read_samples(tools, written), soft))
+    return table_once(
+        tools.artifacts,
+        path,
+        key,
+        lambda: with_soft_labels(tools, read_samples(tools, written), soft),
+    )
 
 
 def with_soft_labels(tools: Tools, samples: pd.DataFrame, soft: ArtifactRef | None) -> pd.DataFrame:
@@ -36,7 +45,9 @@ def with_soft_labels(tools: Tools, samples: pd.DataFrame, soft: ArtifactRef | No
     return samples.assign(label=table["label"].to_numpy(), **{SOFT: table[SOFT].tolist()})
 
 
-def learned_labels(samples: pd.DataFrame, classes: Sequence[str]) -> tuple[list[str], NDArray[np.float64] | None]:
+def learned_labels(
+    samples: pd.DataFrame, classes: Sequence[str]
+) -> tuple[list[str], NDArray[np.float64] | None]:
     """Return the labels and probabilities that a student learns: the most likely classes if there are soft labels."""
     if SOFT not in samples:
         return samples["label"].tolist(), None
@@ -45,11 +56,16 @@ def learned_labels(samples: pd.DataFrame, classes: Sequence[str]) -> tuple[list[
 
 
 def public_texts(
-    tools: Tools, written: Sequence[TextTable], indices: Sequence[int] | NDArray[np.int64], student: StudentSpec
+    tools: Tools,
+    written: Sequence[TextTable],
+    indices: Sequence[int] | NDArray[np.int64],
+    student: StudentSpec,
 ) -> PublicTexts:
     """Return the texts at these indices by sample id, with their vectors if the student learns from vectors."""
     texts = read_samples(tools, written)["text"].to_numpy()[list(indices)].tolist()
-    return PublicTexts(texts, None if student.kind == "finetune" else read_vectors(tools, written)[list(indices)])
+    return PublicTexts(
+        texts, None if student.kind == "finetune" else read_vectors(tools, written)[list(indices)]
+    )
 
 
 def embedder_of(tools: Tools, student: StudentSpec) -> str:

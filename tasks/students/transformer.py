@@ -39,7 +39,9 @@ class Transformer:
         """Return token ids per text, cut at the length limit of the spec and the model."""
         if not len(texts):
             return []
-        encoded = self.tokenizer(list(texts), truncation=True, max_length=self.max_length, padding=False)
+        encoded = self.tokenizer(
+            list(texts), truncation=True, max_length=self.max_length, padding=False
+        )
         return [list(ids) for ids in encoded["input_ids"]]
 
 
@@ -57,7 +59,10 @@ def open_network(spec: StudentSpec, classes: Sequence[str]) -> Transformer:
             return _pooled(_tokenizer(where), encoder, head, spec)
         names = dict(enumerate(classes))
         model = _from_pretrained(
-            "AutoModelForSequenceClassification", where, id2label=names, label2id={v: k for k, v in names.items()}
+            "AutoModelForSequenceClassification",
+            where,
+            id2label=names,
+            label2id={v: k for k, v in names.items()},
         )
         return _standard(_tokenizer(where), model, spec)
 
@@ -73,7 +78,10 @@ def save_network(network: Transformer, folder: Path) -> None:
         network.tokenizer.save_pretrained(folder / _MODEL)
         if network.features is not None:
             save_file(
-                {name: value.contiguous() for name, value in network.modules["head"].state_dict().items()},
+                {
+                    name: value.contiguous()
+                    for name, value in network.modules["head"].state_dict().items()
+                },
                 folder / _HEAD,
             )
 
@@ -85,9 +93,16 @@ def load_network(folder: Path, spec: StudentSpec) -> Transformer:
     """
     torch = import_torch()
     where = str(folder / _MODEL)
-    with hide_output(), _explained(f"{folder}: the student is not readable, train it again", ArtifactError):
+    with (
+        hide_output(),
+        _explained(f"{folder}: the student is not readable, train it again", ArtifactError),
+    ):
         if not (folder / _HEAD).exists():
-            return _standard(_tokenizer(where), _from_pretrained("AutoModelForSequenceClassification", where), spec)
+            return _standard(
+                _tokenizer(where),
+                _from_pretrained("AutoModelForSequenceClassification", where),
+                spec,
+            )
         from safetensors.torch import load_file
 
         weights = load_file(folder / _HEAD)
@@ -118,7 +133,9 @@ def _from_pretrained(loader: str, where: str, **options: Any) -> Any:
     if loader != "AutoTokenizer":
         options["dtype"] = import_torch().float32
     opened = getattr(import_local("transformers"), loader)
-    return opened.from_pretrained(where, local_files_only=Path(where).is_dir(), trust_remote_code=False, **options)
+    return opened.from_pretrained(
+        where, local_files_only=Path(where).is_dir(), trust_remote_code=False, **options
+    )
 
 
 def _tokenizer(where: str) -> Any:
@@ -130,7 +147,9 @@ def _tokenizer(where: str) -> Any:
 
 def _pooled(tokenizer: Any, encoder: Any, head: Any, spec: StudentSpec) -> Transformer:
     torch = import_torch()
-    modules = torch.nn.ModuleDict({"encoder": encoder, "head": head, "dropout": torch.nn.Dropout(0.1)})
+    modules = torch.nn.ModuleDict(
+        {"encoder": encoder, "head": head, "dropout": torch.nn.Dropout(0.1)}
+    )
 
     def features(ids: Any, mask: Any) -> Any:
         hidden = encoder(input_ids=ids, attention_mask=mask).last_hidden_state
@@ -164,7 +183,10 @@ def _reserved(model: Any) -> int:
     RoBERTa-like models count from the position after the padding's.
     """
     for name, module in model.named_modules():
-        if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
+        if (
+            name.endswith("position_embeddings")
+            and getattr(module, "padding_idx", None) is not None
+        ):
             return int(module.padding_idx) + 1
     return 0
 

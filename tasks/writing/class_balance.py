@@ -27,7 +27,9 @@ def shares_of(counts: NDArray[np.int64]) -> Shares:
     return tuple(float(share) for share in shares)
 
 
-def texts_per_class(count: int, labels: Sequence[str], shares: Shares = (), offset: int = 0) -> dict[str, int]:
+def texts_per_class(
+    count: int, labels: Sequence[str], shares: Shares = (), offset: int = 0
+) -> dict[str, int]:
     """Return how many of `count` texts each class gets.
 
     `offset` texts have been allocated before. With shares by the divisor method of Webster: a larger total never gives

@@ -20,7 +20,9 @@ MIN_FUNCTION_WORDS = 0.12
 MIN_DISTINCT_TRIGRAMS = 0.6
 
 _WORD = re.compile(r"\w+(?:'\w+)?")
-_USUAL_WORDS = patterns.FUNCTION_WORDS.union(_WORD.findall(f"{ZERO_SHOT} {CONTRASTIVE} {GOOD_ONLY}".casefold()))
+_USUAL_WORDS = patterns.FUNCTION_WORDS.union(
+    _WORD.findall(f"{ZERO_SHOT} {CONTRASTIVE} {GOOD_ONLY}".casefold())
+)
 """Words of an instruction that do not name its item."""
 
 
@@ -109,7 +111,9 @@ def _without_lead_ins(text: str, prompt_words: frozenset[str]) -> str:
     match = patterns.HEADING.match(_straight(text))
     if match:
         words = _words(match[1])
-        if len(words) >= 2 and prompt_words.issuperset(word for word in words if not word.isdigit()):
+        if len(words) >= 2 and prompt_words.issuperset(
+            word for word in words if not word.isdigit()
+        ):
             text = text[match.end() :]
     return text.strip()
 
@@ -149,13 +153,16 @@ def _instruction(prompt: Prompt) -> str:
 def _is_markup(answer: _Answer) -> bool:
     """Detect data, code and pages in place of a text, unless the prompt names their form."""
     return any(
-        names.isdisjoint(answer.prompt_words) and pattern.search(answer.body) for names, pattern in patterns.FORMATS
+        names.isdisjoint(answer.prompt_words) and pattern.search(answer.body)
+        for names, pattern in patterns.FORMATS
     )
 
 
 def _too_short(answer: _Answer) -> bool:
     spaced = answer.language not in patterns.UNSPACED
-    return (spaced and len(answer.words) < MIN_WORDS) or len(answer.letters) < (MIN_LETTERS if spaced else MIN_WORDS)
+    return (spaced and len(answer.words) < MIN_WORDS) or len(answer.letters) < (
+        MIN_LETTERS if spaced else MIN_WORDS
+    )
 
 
 def _echoes(answer: _Answer) -> bool:
@@ -184,7 +191,9 @@ def _foreign(answer: _Answer) -> bool:
         return False
     if not answer.text.isascii():
         outside = patterns.IN_BRACKETS.sub("", answer.text)
-        non_latin = sum(map(str.isalpha, outside)) - sum(map(str.isalpha, patterns.NON_LATIN.sub("", outside)))
+        non_latin = sum(map(str.isalpha, outside)) - sum(
+            map(str.isalpha, patterns.NON_LATIN.sub("", outside))
+        )
         if non_latin > MAX_NON_LATIN * len(answer.letters):
             return True
     if len(answer.words) < 10:
@@ -198,7 +207,11 @@ def _noisy(answer: _Answer) -> bool:
         return True
     dense = len(answer.text) - answer.text.count(" ")
     # Combining marks belong to letters in many scripts.
-    marks = 0 if answer.text.isascii() else sum(unicodedata.category(c).startswith("M") for c in answer.text)
+    marks = (
+        0
+        if answer.text.isascii()
+        else sum(unicodedata.category(c).startswith("M") for c in answer.text)
+    )
     return dense - len(answer.letters) - marks > MAX_NON_LETTERS * dense
 
 

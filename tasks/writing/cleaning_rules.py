@@ -74,7 +74,10 @@ FORMATS: tuple[tuple[frozenset[str], re.Pattern[str]], ...] = (
     ),
     (
         frozenset({"table", "markdown", "csv"}),
-        re.compile(r"^\s*\|[^\n]+\|[ \t]*\n\s*\|[\s:|-]+\||\A\w+(?:[,;\t]\w+)+[ \t]*\n[^\n]*[,;\t]", re.MULTILINE),
+        re.compile(
+            r"^\s*\|[^\n]+\|[ \t]*\n\s*\|[\s:|-]+\||\A\w+(?:[,;\t]\w+)+[ \t]*\n[^\n]*[,;\t]",
+            re.MULTILINE,
+        ),
     ),
     (
         frozenset({"code", "latex", "program", "python", "script", "sql"}),
@@ -147,7 +150,9 @@ _DE_TEXTS = r"(?:inhalte?|texte?|beispiele?|rezension(?:en)?|nachrichten?)"
 _DE_WRITE = r"(?:erstellen|generieren|verfassen|schreiben|erzeugen)"
 _FR_ASKED = r"(?:cette?|votre|ta) (?:demande|requ\u00eate)"
 _ES_ASKED = r"(?:(?:esta|esa|su|tu) (?:solicitud|petici\u00f3n)|es[oa]|esto)\b"
-_ZH_SORRY = r"^\W{0,3}[\u5f88\u975e\u5e38]*(?:\u62b1\u6b49|\u5bf9\u4e0d\u8d77|\u4e0d\u597d\u610f\u601d)"
+_ZH_SORRY = (
+    r"^\W{0,3}[\u5f88\u975e\u5e38]*(?:\u62b1\u6b49|\u5bf9\u4e0d\u8d77|\u4e0d\u597d\u610f\u601d)"
+)
 _ZH_CANNOT = r"\u6211(?:\u65e0\u6cd5|\u4e0d\u80fd|\u6ca1\u6cd5|\u4e0d\u4fbf)"
 _ZH_HELP = r"(?:\u534f\u52a9|\u5e2e\u52a9|\u6ee1\u8db3|\u5b8c\u6210|\u56de\u7b54|\u5904\u7406)"
 _ZH_ASKED = r"(?:\u8bf7\u6c42|\u8981\u6c42|\u95ee\u9898|\u5185\u5bb9)"

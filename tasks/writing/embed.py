@@ -26,7 +26,9 @@ def embed_texts(embedder: Embedder, texts: Sequence[str], advance: Advance | Non
     return vectors
 
 
-def embed_blocks(embedder: Embedder, texts: Sequence[str], advance: Advance | None = None) -> Iterator[Matrix]:
+def embed_blocks(
+    embedder: Embedder, texts: Sequence[str], advance: Advance | None = None
+) -> Iterator[Matrix]:
     """Yield the vectors of `embed_texts` in blocks of at most `BLOCK` texts; no texts yield one empty block.
 
     Memory contains one block and the vectors of texts that recur in later blocks.
@@ -36,11 +38,13 @@ def embed_blocks(embedder: Embedder, texts: Sequence[str], advance: Advance | No
     for number in range(max(1, -(-len(texts) // BLOCK))):
         block = texts[number * BLOCK : (number + 1) * BLOCK]
         distinct = [text for text in dict.fromkeys(block) if text not in recurring]
-        computed = _checked(embedder, embedder.embed(distinct, advance), len(distinct)) if distinct else ()
-        vectors = dict(zip(distinct, computed, strict=True))
-        yield np.array([recurring[text] if text in recurring else vectors[text] for text in block], np.float32).reshape(
-            len(block), embedder.dimension
+        computed = (
+            _checked(embedder, embedder.embed(distinct, advance), len(distinct)) if distinct else ()
         )
+        vectors = dict(zip(distinct, computed, strict=True))
+        yield np.array(
+            [recurring[text] if text in recurring else vectors[text] for text in block], np.float32
+        ).reshape(len(block), embedder.dimension)
         if advance is not None and len(block) > len(distinct):
             advance(len(block) - len(distinct))
         recurring |= {text: vectors[text].copy() for text in distinct if last[text] > number}

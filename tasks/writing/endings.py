@@ -24,10 +24,15 @@ def ends_in_the_middle(text: str, finish_reason: str) -> bool:
     if _WHOLE.search(text):
         return False
     sentences = _SENTENCE.split(text)
-    return finish_reason == "length" or (len(sentences) > 1 and len(sentences[-1].split()) > MAX_SIGNATURE_WORDS)
+    return finish_reason == "length" or (
+        len(sentences) > 1 and len(sentences[-1].split()) > MAX_SIGNATURE_WORDS
+    )
 
 
 def count_cut(texts: pd.DataFrame) -> dict[str, int]:
     """Return the number of texts of each language model that end in the middle of a sentence."""
-    is_cut = [ends_in_the_middle(*pair) for pair in zip(texts["text"], texts["finish_reason"], strict=True)]
+    is_cut = [
+        ends_in_the_middle(*pair)
+        for pair in zip(texts["text"], texts["finish_reason"], strict=True)
+    ]
     return {str(plm): int(number) for plm, number in texts["plm"][is_cut].value_counts().items()}

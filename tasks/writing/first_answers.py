@@ -27,7 +27,10 @@ def judge(completion: Completion, prompt: Prompt, language: str) -> Cleaned:
     cleaned = clean(completion.text, prompt, language)
     if completion.finish_reason in FINISHED:
         return cleaned
-    return Cleaned(cleaned.text, "refusal" if completion.finish_reason == "refused" else completion.finish_reason)
+    return Cleaned(
+        cleaned.text,
+        "refusal" if completion.finish_reason == "refused" else completion.finish_reason,
+    )
 
 
 @dataclass(slots=True)
@@ -80,7 +83,9 @@ class FirstAnswers:
             return
         self._reasons[reason] += 1
         if len(self._examples) < SHOWN:
-            self._examples.append(json.dumps((completion.error or completion.text)[:SHOWN_CHARACTERS]))
+            self._examples.append(
+                json.dumps((completion.error or completion.text)[:SHOWN_CHARACTERS])
+            )
         if self._reasons.total() >= MAX_UNUSABLE:
             counts = ", ".join(f"{count} {reason}" for reason, count in self._reasons.most_common())
             raise FinalError(

@@ -143,7 +143,10 @@ class Generated:
     @property
     def reasons(self) -> dict[str, int]:
         """Number of rejected completions by reason."""
-        return {str(reason): int(count) for reason, count in self.failures["reason"].value_counts().items()}
+        return {
+            str(reason): int(count)
+            for reason, count in self.failures["reason"].value_counts().items()
+        }
 
     @property
     def unusable(self) -> dict[str, dict[str, int]]:
@@ -161,7 +164,10 @@ class _Query:
 
 
 def generate(
-    model: LanguageModel, request: WritingRequest, advance: Advance = lambda _: None, tally: Tally | None = None
+    model: LanguageModel,
+    request: WritingRequest,
+    advance: Advance = lambda _: None,
+    tally: Tally | None = None,
 ) -> Generated:
     """Generate `request.counts` valid texts per class.
 
@@ -202,9 +208,17 @@ def generate(
                 "Check its connector."
             )
         for position, (query, completion) in enumerate(zip(queries, completions, strict=True)):
-            cleaned = judged[position] if position in judged else judge(completion, query.prompt, language)
+            cleaned = (
+                judged[position]
+                if position in judged
+                else judge(completion, query.prompt, language)
+            )
             writing.record(query, completion, cleaned)
-        active = (query.label for query, c in zip(queries, completions, strict=True) if c.finish_reason != "exhausted")
+        active = (
+            query.label
+            for query, c in zip(queries, completions, strict=True)
+            if c.finish_reason != "exhausted"
+        )
         writing.exhausted |= {query.label for query in queries} - set(active)
     return writing.finished()
 
@@ -222,7 +236,10 @@ def first_prompts(request: WritingRequest) -> list[Prompt]:
 
 def _check(request: WritingRequest) -> None:
     job = request.job
-    if not 0 <= job.plm_index < IDS_PER_ITERATION // IDS_PER_PLM or sum(request.counts.values()) > IDS_PER_PLM:
+    if (
+        not 0 <= job.plm_index < IDS_PER_ITERATION // IDS_PER_PLM
+        or sum(request.counts.values()) > IDS_PER_PLM
+    ):
         raise ConfigError(
             f"Model '{job.plm}': a run supports at most 100 models and 10 million texts per model and iteration. "
             "Reduce the models or the texts."
@@ -249,7 +266,11 @@ class _Writing:
         """Return the prompts of a round; classes alternate for a balanced interruption."""
         queries: list[tuple[int, int, _Query]] = []
         for position, label in enumerate(self.accepted):
-            missing = 0 if label in self.exhausted else self.request.counts[label] - len(self.accepted[label])
+            missing = (
+                0
+                if label in self.exhausted
+                else self.request.counts[label] - len(self.accepted[label])
+            )
             needed = missing if attempt == 0 else math.ceil(missing * TOP_UP)
             start = self.requested[label]
             for ordinal in range(start, start + needed):
@@ -262,7 +283,14 @@ class _Writing:
         prompt = query.prompt
         label = query.label
         accepted = self.accepted[query.label]
-        self.prompts.append({"prompt_key": prompt.key, "label": label, "attempt": query.attempt, "text": prompt.text})
+        self.prompts.append(
+            {
+                "prompt_key": prompt.key,
+                "label": label,
+                "attempt": query.attempt,
+                "text": prompt.text,
+            }
+        )
         self.usage += completion.usage
         text = cleaned.text
         reason = cleaned.reason
@@ -282,7 +310,9 @@ class _Writing:
             return
         self.seen.add(normalised(text))
         self.several += cleaned.is_first_of_several
-        details = {name: getattr(completion, name) for name in ("finish_reason", "tokens_in", "tokens_out")}
+        details = {
+            name: getattr(completion, name) for name in ("finish_reason", "tokens_in", "tokens_out")
+        }
         if self.job.manner.variation:
             details["parent_id"] = query.parent_id
         accepted.append({**row, "attribute": prompt.attribute, **details})
@@ -292,7 +322,10 @@ class _Writing:
         rows = [row for of_class in self.accepted.values() for row in of_class]
         first = self.job.iteration * IDS_PER_ITERATION + self.job.plm_index * IDS_PER_PLM
         numbered = [{"sample_id": first + ordinal, **row} for ordinal, row in enumerate(rows)]
-        missing = {label: self.request.counts[label] - len(of_class) for label, of_class in self.accepted.items()}
+        missing = {
+            label: self.request.counts[label] - len(of_class)
+            for label, of_class in self.accepted.items()
+        }
         types = ROW_TYPES | ({"parent_id": "int64"} if self.job.manner.variation else {})
         return Generated(
             rows=pd.DataFrame(numbered, columns=list(types)).astype(types),
@@ -307,15 +340,28 @@ class _Writing:
 def _query(request: WritingRequest, label: str, ordinal: int, attempt: int) -> _Query:
     parents = request.parents.get(label, ())
     parent = parents[ordinal % len(parents)] if parents else None
-    call = Call(request.job, label, ordinal, attempt, request.good.get(label, ()), request.bad.get(label, ()))
-    return _Query(_prompt(request, call, parent), attempt, label, parent.sample_id if parent else -1)
+    call = Call(
+        request.job,
+        label,
+        ordinal,
+        attempt,
+        request.good.get(label, ()),
+        request.bad.get(label, ()),
+    )
+    return _Query(
+        _prompt(request, call, parent), attempt, label, parent.sample_id if parent else -1
+    )
 
 
 def _prompt(request: WritingRequest, call: Call, parent: Parent | None) -> Prompt:
     job = request.job
     if request.seeding is not None:
         return seeded(job.card, call, request.seeding)
-    attribute = "" if parent else _drawn_terms(request, call) or _attribute(request, call.label, call.ordinal)
+    attribute = (
+        ""
+        if parent
+        else _drawn_terms(request, call) or _attribute(request, call.label, call.ordinal)
+    )
     if parent is None and job.manner.usual:
         return prompt_for(job.card, call, attribute)
     phrase = keyword(job.card, call.label, job.manner, call.ordinal + job.plm_index + job.iteration)

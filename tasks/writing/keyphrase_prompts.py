@@ -123,7 +123,10 @@ def _examples(seeding: Seeding, call: Call) -> tuple[ShownText, ...]:
 
 
 def _numbered(lines: Sequence[tuple[tuple[str, ...], str]]) -> str:
-    return "\n".join(f"{at}. {', '.join(words)}: {' '.join(text.split())}" for at, (words, text) in enumerate(lines, 1))
+    return "\n".join(
+        f"{at}. {', '.join(words)}: {' '.join(text.split())}"
+        for at, (words, text) in enumerate(lines, 1)
+    )
 
 
 def _listed(card: TaskCard, examples: Sequence[ShownText]) -> str:

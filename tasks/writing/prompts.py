@@ -109,7 +109,9 @@ class TaskCard:
         for label in self.labels:
             if label.name == name:
                 return label
-        raise ConfigError(f"Task '{self.name}' has no label '{name}'. Its labels: {', '.join(self.label_names)}")
+        raise ConfigError(
+            f"Task '{self.name}' has no label '{name}'. Its labels: {', '.join(self.label_names)}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,14 +250,18 @@ def _prompt(card: TaskCard, template: str, draft: Prompt) -> Prompt:
         "bad": _listed(f"Bad {card.item}", draft.bad),
         "good": _listed(f"Good {card.item}", draft.good),
     }
-    return replace(draft, text=fill(template, values), description=about(label), max_tokens=card.max_tokens)
+    return replace(
+        draft, text=fill(template, values), description=about(label), max_tokens=card.max_tokens
+    )
 
 
 def marked(card: TaskCard, attribute: str) -> str:
     """Return the clause for a value of the card's attribute, or for a keyword."""
     if not attribute:
         return ""
-    return f', with the {card.attribute} "{attribute}"' if card.attribute else f' about "{attribute}"'
+    return (
+        f', with the {card.attribute} "{attribute}"' if card.attribute else f' about "{attribute}"'
+    )
 
 
 def about(label: Label) -> str:
@@ -274,7 +280,9 @@ def topic_of(label: Label) -> str:
 
 
 def _listed(tag: str, texts: Sequence[str]) -> str:
-    return "\n".join(f"{tag} {number}: {_one_line(text)}" for number, text in enumerate(texts, start=1))
+    return "\n".join(
+        f"{tag} {number}: {_one_line(text)}" for number, text in enumerate(texts, start=1)
+    )
 
 
 def _one_line(text: str) -> str:

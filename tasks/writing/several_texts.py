@@ -42,10 +42,13 @@ _NAMED = re.compile(rf"{_NAME}[*_ ]*:[*_ ]*", re.MULTILINE)
 _ORDINALS = frozenset(["first", "second", "third", "fourth", "fifth", "another", "next", "new"])
 
 _NUMBER = re.compile(
-    r"^[ \t]*(?:#[ ]?(?=\d))?[(\[]?(\d{1,2})(?:[.):\]]{1,2}|\ufe0f?\u20e3|(?<=#\d))[ \t]+", re.MULTILINE
+    r"^[ \t]*(?:#[ ]?(?=\d))?[(\[]?(\d{1,2})(?:[.):\]]{1,2}|\ufe0f?\u20e3|(?<=#\d))[ \t]+",
+    re.MULTILINE,
 )
 _BULLET = re.compile("^[ \t]*([-*+\u2022\u2023\u25aa\u25cf\u25e6\u2013\u2014])[ \t]+", re.MULTILINE)
-_QUOTED = re.compile(r"[\"\u201c\u00ab][^\"\u201d\u00bb\n]+[\"\u201d\u00bb](\s*\n\s*)[\"\u201c\u00ab]")
+_QUOTED = re.compile(
+    r"[\"\u201c\u00ab][^\"\u201d\u00bb\n]+[\"\u201d\u00bb](\s*\n\s*)[\"\u201c\u00ab]"
+)
 _SEPARATOR = re.compile(r"\n\s*(?:-{3,}|\*{3,}|={3,}|_{3,}|~{3,}|(?:[*-][ ]){2}[*-])[ \t]*(?:\n|$)")
 _PARAGRAPH = re.compile(r"\n\s*\n")
 _LINE = re.compile(r"\n")
@@ -55,7 +58,9 @@ _REMARK = re.compile(
     re.IGNORECASE,
 )
 _WORD = re.compile(r"\w+")
-_SENTENCE_END = re.compile(r"[.!?\u2026\u3002\uff01\uff1f\u0964\u061f][\"'\u201d\u2019\u00bb)*_]*\s*$")
+_SENTENCE_END = re.compile(
+    r"[.!?\u2026\u3002\uff01\uff1f\u0964\u061f][\"'\u201d\u2019\u00bb)*_]*\s*$"
+)
 
 
 def first_of_several(text: str, names: frozenset[str]) -> tuple[str, bool]:
@@ -65,7 +70,9 @@ def first_of_several(text: str, names: frozenset[str]) -> tuple[str, bool]:
     """
     is_named = _naming(names)
     announcement = _ANNOUNCEMENT.match(text)
-    is_announced = announcement is not None and any(map(is_named, _WORD.findall(announcement[1].casefold())))
+    is_announced = announcement is not None and any(
+        map(is_named, _WORD.findall(announcement[1].casefold()))
+    )
     listed = text[announcement.end() :] if announcement and is_announced else text
     texts = (
         _numbered(listed, is_named)
@@ -90,7 +97,9 @@ def _naming(names: frozenset[str]) -> Callable[[str], bool]:
 def _numbered(text: str, is_named: Callable[[str], bool]) -> list[str]:
     """Return the texts under headings such as `Review 1:` and `Review 2:`; the first may have none."""
     headings = [
-        heading for heading in _NUMBERED.finditer(text) if all(map(is_named, _WORD.findall(heading[1].casefold())))
+        heading
+        for heading in _NUMBERED.finditer(text)
+        if all(map(is_named, _WORD.findall(heading[1].casefold())))
     ]
     if headings and headings[0].start() == 0:
         number = headings[0][2].casefold()
@@ -107,7 +116,10 @@ def _named(text: str, is_named: Callable[[str], bool]) -> list[str]:
     name = _without_ordinals(first) if first else []
     if first is None or not name or not all(map(is_named, name)):
         return []
-    second = next((entry for entry in _NAMED.finditer(text, first.end()) if _without_ordinals(entry) == name), None)
+    second = next(
+        (entry for entry in _NAMED.finditer(text, first.end()) if _without_ordinals(entry) == name),
+        None,
+    )
     return [text[first.end() : second.start()], text[second.end() :]] if second else []
 
 
@@ -120,7 +132,9 @@ def _counted(text: str) -> list[str]:
     first = _NUMBER.match(text)
     if first is None or first[1] != "1":
         return []
-    second = next((number for number in _NUMBER.finditer(text, first.end()) if number[1] == "2"), None)
+    second = next(
+        (number for number in _NUMBER.finditer(text, first.end()) if number[1] == "2"), None
+    )
     return [text[first.end() : second.start()], text[second.end() :]] if second else []
 
 
@@ -146,14 +160,20 @@ def _quoted(text: str) -> list[str]:
 def _separated(text: str) -> list[str]:
     """Return the texts between lines of dashes, stars or the like; a remark after such a line is no text."""
     texts = [entry.strip() for entry in _SEPARATOR.split(text)]
-    further = [entry for entry in texts[1:] if len(_WORD.findall(entry)) >= MIN_WORDS and not _REMARK.match(entry)]
+    further = [
+        entry
+        for entry in texts[1:]
+        if len(_WORD.findall(entry)) >= MIN_WORDS and not _REMARK.match(entry)
+    ]
     return [texts[0], *further] if texts[0] and further else []
 
 
 def _paragraphs(text: str) -> list[str]:
     """Return the paragraphs, or the lines of a single one."""
     for pattern in (_PARAGRAPH, _LINE):
-        texts = [entry for entry in pattern.split(text.strip()) if len(_WORD.findall(entry)) >= MIN_WORDS]
+        texts = [
+            entry for entry in pattern.split(text.strip()) if len(_WORD.findall(entry)) >= MIN_WORDS
+        ]
         if len(texts) > 1:
             return texts
     return []

@@ -25,7 +25,15 @@ from tasks.writing.cleaning import normalised
 from tasks.writing.embed import embed_blocks
 from tasks.writing.examples import examples_of
 from tasks.writing.first_answers import Tally
-from tasks.writing.generate import DRAWN_TERMS, ROW_TYPES, Seeds, WriteJob, WritingRequest, empty_result, generate
+from tasks.writing.generate import (
+    DRAWN_TERMS,
+    ROW_TYPES,
+    Seeds,
+    WriteJob,
+    WritingRequest,
+    empty_result,
+    generate,
+)
 from tasks.writing.keyphrase_prompts import SHOWN_PER_CLASS, Seeding, ShownText, read_sequences
 from tasks.writing.usable_texts import stops_of
 from tasks.writing.variation import DEFAULT_MANNER, Parent
@@ -33,7 +41,17 @@ from tasks.writing.vocabulary import as_text, read_vocabulary
 
 declare_versions(__name__, {"generate": 2, "reference": 1})
 
-KEYED: Final = ("plm", "plm_index", "iteration", "count", "offset", "card", "examples_per_prompt", "contrast", "seed")
+KEYED: Final = (
+    "plm",
+    "plm_index",
+    "iteration",
+    "count",
+    "offset",
+    "card",
+    "examples_per_prompt",
+    "contrast",
+    "seed",
+)
 """Fields of a job that are part of every key."""
 
 
@@ -48,7 +66,9 @@ def write_samples(tools: Tools, job: WriteJob) -> tuple[ArtifactRef, str]:
     """
     model = tools.model(job.plm)
     key = _generation_key(model.identity, job)
-    folder = "/".join(["runs", tools.run_id, f"iteration={job.iteration}", *([job.part] * bool(job.part))])
+    folder = "/".join(
+        ["runs", tools.run_id, f"iteration={job.iteration}", *([job.part] * bool(job.part))]
+    )
     folder += f"/plm={job.plm}"
     path = f"{folder}/samples.parquet"
     stops = stops_of(tools, path)
@@ -72,11 +92,20 @@ def write_samples(tools: Tools, job: WriteJob) -> tuple[ArtifactRef, str]:
             down = str(error)
         tools.artifacts.write_table(f"{folder}/failures.parquet", made.failures, key)
         tools.artifacts.write_table(f"{folder}/prompts.parquet", made.prompts, key)
-        calls = {host: traffic.since(before.get(host, Traffic())) for host, traffic in traffic_of(model).items()}
-        info: dict[str, object] = {"usage": asdict(made.usage), "failures": made.reasons, "unusable": made.unusable}
+        calls = {
+            host: traffic.since(before.get(host, Traffic()))
+            for host, traffic in traffic_of(model).items()
+        }
+        info: dict[str, object] = {
+            "usage": asdict(made.usage),
+            "failures": made.reasons,
+            "unusable": made.unusable,
+        }
         info |= {"shortfall": dict(made.shortfall), "down": down, "stops": stops}
         info |= {"several": made.several} if made.several else {}
-        info |= {"traffic": {host: asdict(traffic) for host, traffic in calls.items()}} if calls else {}
+        info |= (
+            {"traffic": {host: asdict(traffic) for host, traffic in calls.items()}} if calls else {}
+        )
         return tools.artifacts.write_table(path, made.rows, key, info)
 
     def stale(ref: ArtifactRef) -> str:
@@ -98,8 +127,15 @@ def _progress_note(model: LanguageModel, tally: Tally) -> str:
 def _generation_key(model: str, job: WriteJob) -> StepKey:
     return step_key(
         "generate",
-        {"model": model, **{name: getattr(job, name) for name in KEYED}, **_optional_parameters(job)},
-        {"examples": job.examples.sha256 if job.examples else "none", "earlier": content(job.earlier)},
+        {
+            "model": model,
+            **{name: getattr(job, name) for name in KEYED},
+            **_optional_parameters(job),
+        },
+        {
+            "examples": job.examples.sha256 if job.examples else "none",
+            "earlier": content(job.earlier),
+        },
     )
 
 
@@ -112,7 +148,11 @@ def _require_delegated(written: ArtifactRef | None, plm: str) -> ArtifactRef:
     return written
 
 
-@step("embed {written.plm} t={written.iteration}", versions={"embed": 1}, artifact=attrgetter("vectors"))
+@step(
+    "embed {written.plm} t={written.iteration}",
+    versions={"embed": 1},
+    artifact=attrgetter("vectors"),
+)
 def embed_samples(tools: Tools, written: TextTable) -> tuple[TextTable, str]:
     """Embed the texts of one PLM and one iteration (phi in the paper), shared by content."""
     samples = written.samples
@@ -129,7 +169,11 @@ def embed_samples(tools: Tools, written: TextTable) -> tuple[TextTable, str]:
 
 
 def embed_once(
-    tools: Tools, embedder: Embedder, texts: Callable[[], list[str]], target: tuple[str, StepKey], what: str
+    tools: Tools,
+    embedder: Embedder,
+    texts: Callable[[], list[str]],
+    target: tuple[str, StepKey],
+    what: str,
 ) -> tuple[ArtifactRef, str]:
     """Return the vectors of texts at `target` (path, key), and why they were reused or made; `what` names progress."""
     path, key = target
@@ -147,7 +191,9 @@ def reference_rows(tools: Tools, reference: Reference) -> tuple[pd.DataFrame, Ma
     frame = tools.read_rows(reference.where)
     if reference.terms is not None:
         vocabulary = read_vocabulary(tools.artifacts.read_table(reference.terms))
-        frame["text"] = [as_text(vocabulary.first(text, reference.phrases)) for text in frame["text"].tolist()]
+        frame["text"] = [
+            as_text(vocabulary.first(text, reference.phrases)) for text in frame["text"].tolist()
+        ]
     texts = frame["text"].tolist()
     key = step_key("reference", {"embedder": tools.embedder.identity}, {"texts": digest(texts)})
     target = f"private/reference/{key.key[:32]}.parquet", key
@@ -169,7 +215,9 @@ def first_of_equal(samples: pd.DataFrame) -> NDArray[np.bool_]:
 def read_vectors(tools: Tools, written: Sequence[TextTable]) -> Matrix:
     """Return the embeddings (texts, dimension) in the order of `read_samples`."""
     ids = [tools.artifacts.read_table(entry.samples)["sample_id"].to_numpy() for entry in written]
-    parts = [tools.artifacts.read_matrix(entry.vectors) for entry in written if entry.vectors is not None]
+    parts = [
+        tools.artifacts.read_matrix(entry.vectors) for entry in written if entry.vectors is not None
+    ]
     order = np.argsort(np.concatenate(ids), kind="stable")
     vectors: Matrix = np.concatenate(parts)[order]
     return vectors
@@ -184,12 +232,16 @@ def _request(tools: Tools, job: WriteJob) -> WritingRequest:
     good, bad = examples_of(tools.artifacts.read_table(job.examples)) if job.examples else ({}, {})
     earlier: set[str] = set()
     for ref in job.earlier:
-        earlier.update(normalised(text) for text in tools.artifacts.read_table(ref)["text"].tolist())
+        earlier.update(
+            normalised(text) for text in tools.artifacts.read_table(ref)["text"].tolist()
+        )
     parents = _parents(tools, job)
     counts = {label: len(of_class) * job.copies for label, of_class in parents.items()}
     return WritingRequest(
         job,
-        counts if job.copies else texts_per_class(job.count, job.card.label_names, job.shares, job.offset),
+        counts
+        if job.copies
+        else texts_per_class(job.count, job.card.label_names, job.shares, job.offset),
         good,
         bad,
         earlier=frozenset(earlier),
@@ -211,7 +263,9 @@ def _shown(tools: Tools, seeds: Seeds) -> tuple[ShownText, ...]:
     rows = tools.read_rows(seeds.shown.where)
     vocabulary = read_vocabulary(tools.artifacts.read_table(seeds.terms))
     labelled = zip(rows["text"].tolist(), rows["label"].tolist(), strict=True)
-    return tuple(ShownText(text, label, vocabulary.first(text, seeds.length)) for text, label in labelled)
+    return tuple(
+        ShownText(text, label, vocabulary.first(text, seeds.length)) for text, label in labelled
+    )
 
 
 def _parents(tools: Tools, job: WriteJob) -> dict[str, tuple[Parent, ...]]:
@@ -234,14 +288,22 @@ def _optional_parameters(job: WriteJob) -> dict[str, object]:
         {} if job.manner == DEFAULT_MANNER else {"manner": {**job.manner.to_json(), "spread": 0.0}}
     )
     if job.parents:
-        parameters |= {"parents": content(job.parents), "copies": job.copies, "only": job.only, "part": job.part}
+        parameters |= {
+            "parents": content(job.parents),
+            "copies": job.copies,
+            "only": job.only,
+            "part": job.part,
+        }
     if job.words:
         parameters["words"] = [job.words.sha256, DRAWN_TERMS]
     if job.shares:
         parameters["shares"] = list(job.shares)
     if job.seeds:
         seeds = job.seeds
-        sources = {"shown": seeds.shown.content if seeds.shown else "", "sequences": seeds.sequences.sha256}
+        sources = {
+            "shown": seeds.shown.content if seeds.shown else "",
+            "sequences": seeds.sequences.sha256,
+        }
         if seeds.terms:
             sources |= {"terms": seeds.terms.sha256, "length": str(seeds.length)}
         # False: prompts that name the class were a setting

@@ -36,7 +36,9 @@ class ClassCount:
     reasons: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
 
 
-def require_usable(tools: Tools, written: Sequence[TextTable], needed: Needed = MappingProxyType({})) -> None:
+def require_usable(
+    tools: Tools, written: Sequence[TextTable], needed: Needed = MappingProxyType({})
+) -> None:
     """Raise TooFewTextsError if a class has too few usable texts, or no text exists.
 
     `needed`: minimum by class. Equal texts of a class count once, as in a vote. A class of which the run requests fewer
@@ -44,7 +46,11 @@ def require_usable(tools: Tools, written: Sequence[TextTable], needed: Needed = 
     missing texts again.
     """
     counts = count_usable(tools, written)
-    short = {label: count for label, count in counts.items() if len(count.texts) < _least(label, count, needed)}
+    short = {
+        label: count
+        for label, count in counts.items()
+        if len(count.texts) < _least(label, count, needed)
+    }
     if short or not any(table.samples.rows for table in written):
         _stop(tools, written, counts, short, needed)
 
@@ -92,7 +98,9 @@ def _stop(
         if table.iteration == latest and tools.artifacts.info(table.samples).get("shortfall"):
             stops = {"stops": stops_of(tools, table.samples.path) + 1}
             tools.artifacts.write_text(_stops_path(table.samples.path), json.dumps(stops))
-    down = "".join(f" {table.plm} is down: {table.down.rstrip('.')}." for table in written if table.down)
+    down = "".join(
+        f" {table.plm} is down: {table.down.rstrip('.')}." for table in written if table.down
+    )
     raise TooFewTextsError(
         f"{len(short)} of {len(counts)} classes have too few usable texts: {_list_classes(short, needed)}.{down} "
         f"Nothing was released for them: epsilon is unchanged. Read runs/{tools.run_id}/iteration={latest}/plm=*/"
@@ -110,7 +118,9 @@ def _list_classes(short: Mapping[str, ClassCount], needed: Needed) -> str:
 
 
 def _list_models(count: ClassCount) -> str:
-    return ", ".join(_list_reasons(plm, count.answers[plm], reasons) for plm, reasons in count.reasons.items())
+    return ", ".join(
+        _list_reasons(plm, count.answers[plm], reasons) for plm, reasons in count.reasons.items()
+    )
 
 
 def _list_reasons(plm: str, answers: int, reasons: Counter[str]) -> str:

@@ -115,10 +115,16 @@ def keyword(card: TaskCard, label: str, manner: Manner, turn: int) -> str:
     attribute names a value of the attribute instead.
     """
     words = card.label(label).words
-    return words[turn % len(words)] if manner.keywords and manner.disclose and words and not card.values else ""
+    return (
+        words[turn % len(words)]
+        if manner.keywords and manner.disclose and words and not card.values
+        else ""
+    )
 
 
-def generation_prompt(card: TaskCard, call: Call, manner: Manner, attribute: str, parent: Parent | None) -> Prompt:
+def generation_prompt(
+    card: TaskCard, call: Call, manner: Manner, attribute: str, parent: Parent | None
+) -> Prompt:
     """Return the prompt of one generation: a new text, or a variation of `parent`."""
     if parent is not None:
         return _variation(card, call, manner, attribute, parent)
@@ -129,7 +135,9 @@ def generation_prompt(card: TaskCard, call: Call, manner: Manner, attribute: str
     return Prompt(text, "", attribute=attribute, max_tokens=card.max_tokens, seed=seed)
 
 
-def _variation(card: TaskCard, call: Call, manner: Manner, attribute: str, parent: Parent) -> Prompt:
+def _variation(
+    card: TaskCard, call: Call, manner: Manner, attribute: str, parent: Parent
+) -> Prompt:
     seed = seed_of("vary", *place_of(call), call.attempt, parent.sample_id)
     generator = np.random.default_rng(seed)
     blanked = _blanked(parent.text, manner.mask, generator) if manner.variation == "blanks" else ""
@@ -154,7 +162,9 @@ def _variation(card: TaskCard, call: Call, manner: Manner, attribute: str, paren
     }
     if not blanked:
         return Prompt(**fields, good=(parent.text,))
-    return Cloze(**fields, source=parent.text, blanked=blanked, mask=manner.mask, rounds=manner.rounds)
+    return Cloze(
+        **fields, source=parent.text, blanked=blanked, mask=manner.mask, rounds=manner.rounds
+    )
 
 
 def _blanked(text: str, mask: float, generator: np.random.Generator) -> str:
@@ -164,5 +174,7 @@ def _blanked(text: str, mask: float, generator: np.random.Generator) -> str:
     out[int(generator.integers(len(words)))] = True
     masked = ["_" if gone else word for word, gone in zip(words, out, strict=True)]
     return " ".join(
-        word for position, word in enumerate(masked) if word != "_" or position == 0 or masked[position - 1] != "_"
+        word
+        for position, word in enumerate(masked)
+        if word != "_" or position == 0 or masked[position - 1] != "_"
     )

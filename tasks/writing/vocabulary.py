@@ -55,7 +55,9 @@ def read_vocabulary(table: pd.DataFrame) -> Vocabulary:
     return Vocabulary(tuple(table["term"].tolist()))
 
 
-def vocabulary_of(terms: Sequence[str], banned: Sequence[str] = (), shortest: int = 1) -> Vocabulary:
+def vocabulary_of(
+    terms: Sequence[str], banned: Sequence[str] = (), shortest: int = 1
+) -> Vocabulary:
     """Return a vocabulary of terms in order of rank.
 
     Equal plain forms ("COVID-19", "covid 19") count once. `banned`: terms that never count, in any spelling.
@@ -68,9 +70,13 @@ def vocabulary_of(terms: Sequence[str], banned: Sequence[str] = (), shortest: in
         if plain not in excluded and len(plain.replace(" ", "")) >= max(1, shortest):
             unique.setdefault(plain, " ".join(term.split()))
     if not unique:
-        raise InputError("vocabulary: it has no usable term. Name a file with terms, or skip fewer of them.")
+        raise InputError(
+            "vocabulary: it has no usable term. Name a file with terms, or skip fewer of them."
+        )
     if len(unique) > MAX_TERMS:
-        raise InputError(f"vocabulary: it has {len(unique):,} terms, more than {MAX_TERMS:,}. Name a shorter file.")
+        raise InputError(
+            f"vocabulary: it has {len(unique):,} terms, more than {MAX_TERMS:,}. Name a shorter file."
+        )
     return Vocabulary(tuple(unique.values()))
 
 

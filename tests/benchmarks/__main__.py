@@ -22,16 +22,35 @@ BENCHMARKS: dict[str, Callable[[bool], list[Line]]] = {
     "api": api_concurrency.api,
     "startup": startup.startup,
 }
-THREADS = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "OPENBLAS_NUM_THREADS", "OPENBLAS_CORETYPE", "MKL_NUM_THREADS")
-PACKAGES = ("numpy", "scipy", "torch", "sentence-transformers", "opendp", "prefect", "pandas", "pyarrow")
+THREADS = (
+    "OMP_NUM_THREADS",
+    "OMP_WAIT_POLICY",
+    "OPENBLAS_NUM_THREADS",
+    "OPENBLAS_CORETYPE",
+    "MKL_NUM_THREADS",
+)
+PACKAGES = (
+    "numpy",
+    "scipy",
+    "torch",
+    "sentence-transformers",
+    "opendp",
+    "prefect",
+    "pandas",
+    "pyarrow",
+)
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the chosen benchmarks, print their lines as they come, write them all."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    parser.add_argument("--only", action="append", choices=BENCHMARKS, help="one benchmark; may be repeated")
+    parser.add_argument(
+        "--only", action="append", choices=BENCHMARKS, help="one benchmark; may be repeated"
+    )
     parser.add_argument("--json", type=Path, help="write all numbers into this file")
-    parser.add_argument("--tiny", action="store_true", help="smallest sizes, one round: does it run at all")
+    parser.add_argument(
+        "--tiny", action="store_true", help="smallest sizes, one round: does it run at all"
+    )
     chosen = parser.parse_args(arguments)
     _show("benchmark", "case", "against", "ours s", "peer s", "ratio", "range", "note")
     lines: list[Line] = []
@@ -45,11 +64,20 @@ def main(arguments: list[str] | None = None) -> None:
             spread = f"{entry.low:.2f}..{entry.high:.2f}"
             _show(entry.subject, entry.case, entry.against, f"{entry.ours_seconds:.4f}", f"{entry.peer_seconds:.4f}",
                   f"{entry.ratio:.2f}", spread, entry.note)  # fmt: skip
-    sys.stdout.write("\nratio: time of ours / time of the other, median of rounds run in turns; below 1 is faster\n\n")
+    sys.stdout.write(
+        "\nratio: time of ours / time of the other, median of rounds run in turns; below 1 is faster\n\n"
+    )
     sys.stdout.write(table(lines))
     if chosen.json:
-        goals = {goal.name: {"wanted": goal.target, "reached": value} for goal, value in verdicts(lines)}
-        result = {"machine": _machine(), "seconds": took, "lines": [asdict(entry) for entry in lines], "goals": goals}
+        goals = {
+            goal.name: {"wanted": goal.target, "reached": value} for goal, value in verdicts(lines)
+        }
+        result = {
+            "machine": _machine(),
+            "seconds": took,
+            "lines": [asdict(entry) for entry in lines],
+            "goals": goals,
+        }
         chosen.json.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
 
 

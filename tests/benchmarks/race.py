@@ -31,7 +31,10 @@ class Line:
 
 
 def in_turns(
-    arms: Mapping[str, Work], rounds: int, clock: Callable[[], float] = time.perf_counter, rest: float = 0.0
+    arms: Mapping[str, Work],
+    rounds: int,
+    clock: Callable[[], float] = time.perf_counter,
+    rest: float = 0.0,
 ) -> dict[str, list[float]]:
     """Return the seconds of every arm by `clock`, round by round; the first run of each is not measured.
 
@@ -49,7 +52,14 @@ def in_turns(
     return taken
 
 
-def line(subject: str, case: str, against: str, ours: Sequence[float], peer: Sequence[float], note: str = "") -> Line:
+def line(
+    subject: str,
+    case: str,
+    against: str,
+    ours: Sequence[float],
+    peer: Sequence[float],
+    note: str = "",
+) -> Line:
     """Return the comparison of the times of rounds that were run in turns."""
     ratios = [mine / theirs for mine, theirs in zip(ours, peer, strict=True)]
     return Line(

@@ -14,6 +14,11 @@ def startup(tiny: bool) -> list[Line]:
     def start(*arguments: str) -> None:
         subprocess.run([sys.executable, *arguments], cwd=ROOT, check=True, capture_output=True)
 
-    arms = {"": lambda: start("-m", "flows.cli.main", "--help"), "bare": lambda: start("-c", "import argparse")}
+    arms = {
+        "": lambda: start("-m", "flows.cli.main", "--help"),
+        "bare": lambda: start("-c", "import argparse"),
+    }
     taken = in_turns(arms, 1 if tiny else 7)
-    return [toward(line("startup", "wasp --help", "bare interpreter", taken[""], taken["bare"]), "P15")]
+    return [
+        toward(line("startup", "wasp --help", "bare interpreter", taken[""], taken["bare"]), "P15")
+    ]

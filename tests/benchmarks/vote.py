@@ -25,11 +25,15 @@ def election(rows: int, size: int, dimension: int) -> tuple[Ballot, Candidates]:
     centres = rng.normal(size=(50, dimension)).astype(np.float32)
 
     def drawn(count: int) -> Any:
-        vectors = centres[rng.integers(0, len(centres), count)] + rng.standard_normal((count, dimension), np.float32)
+        vectors = centres[rng.integers(0, len(centres), count)] + rng.standard_normal(
+            (count, dimension), np.float32
+        )
         return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
     labels = np.array(["a"] * size, dtype=object)
-    return Ballot(drawn(rows), ["a"] * rows, VOTES), Candidates(np.arange(size), labels, drawn(size))
+    return Ballot(drawn(rows), ["a"] * rows, VOTES), Candidates(
+        np.arange(size), labels, drawn(size)
+    )
 
 
 def product(mine: Any, theirs: Any) -> Work:
@@ -48,7 +52,15 @@ def vote(tiny: bool) -> list[Line]:
     lines = []
     for (rows, size), goal in ({(5, 40): "P1-small"} if tiny else SIZES).items():
         ballot, candidates = election(rows, size, 8 if tiny else 384)
-        arms = {"": lambda b=ballot, c=candidates: rank(b, c), "product": product(ballot.vectors, candidates.vectors)}
+        arms = {
+            "": lambda b=ballot, c=candidates: rank(b, c),
+            "product": product(ballot.vectors, candidates.vectors),
+        }
         taken = in_turns(arms, 1 if tiny or rows >= 10_000 else 9, rest=0 if tiny else REST)
-        lines.append(toward(line("vote", f"{rows} x {size}", "float32 product", taken[""], taken["product"]), goal))
+        lines.append(
+            toward(
+                line("vote", f"{rows} x {size}", "float32 product", taken[""], taken["product"]),
+                goal,
+            )
+        )
     return lines

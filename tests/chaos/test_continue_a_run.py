@@ -60,8 +60,12 @@ class World:
     def lines(self) -> list[str]:
         """Return the hashes of the releases in the budget book."""
         try:
-            with sqlite3.connect(f"file:{self.pipeline.home / 'ledger.db'}?mode=ro", uri=True) as book:
-                result = book.execute("SELECT hash FROM ledger_entries WHERE kind = 'release' ORDER BY at").fetchall()
+            with sqlite3.connect(
+                f"file:{self.pipeline.home / 'ledger.db'}?mode=ro", uri=True
+            ) as book:
+                result = book.execute(
+                    "SELECT hash FROM ledger_entries WHERE kind = 'release' ORDER BY at"
+                ).fetchall()
         except sqlite3.OperationalError:
             return []
         return [row[0] for row in result]
@@ -85,7 +89,9 @@ class World:
             result |= {f"{step} t={location.parent.name[10:]}"} if step else set()
         for location in self.folder.glob("iteration=*/plm=*/_samples.parquet.json"):
             if '"down": ""' in location.read_text():
-                result.add(f"generate {location.parent.name[4:]} t={location.parent.parent.name[10:]}")
+                result.add(
+                    f"generate {location.parent.name[4:]} t={location.parent.parent.name[10:]}"
+                )
         return result
 
 
@@ -148,7 +154,9 @@ def killed_in_the_vote(world: World) -> str:
 
 def killed_in_training(world: World) -> str:
     """kill -9 once all texts are collected and the student is being trained."""
-    return _killed(world, lambda: bool(list((world.pipeline.home / "runs").glob("*/_synthetic.parquet.json"))))
+    return _killed(
+        world, lambda: bool(list((world.pipeline.home / "runs").glob("*/_synthetic.parquet.json")))
+    )
 
 
 def host_lost(world: World) -> str:
@@ -186,7 +194,8 @@ def small_disk(folder: Path) -> Iterator[None]:
     """Mount a disk of 200 MB, the least that a run wants twice over, at `folder`; skip where that is not allowed."""
     folder.mkdir(mode=0o700)
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=200m,mode=0700", "tmpfs", str(folder)], capture_output=True
+        ["mount", "-t", "tmpfs", "-o", "size=200m,mode=0700", "tmpfs", str(folder)],
+        capture_output=True,
     )
     if mounted.returncode:
         pytest.skip("mounting a small disk is not allowed here")
@@ -201,7 +210,9 @@ def world(api: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[
     home = tmp_path / "home"
     pipeline = Pipeline(home, api, {"VENDOR_KEY": "sk-none"})
     with VendorServer() as server:
-        plms = [server.plm(name=name, model=name, options={"tries": 2}) for name in ("gpt", "other")]
+        plms = [
+            server.plm(name=name, model=name, options={"tries": 2}) for name in ("gpt", "other")
+        ]
         if "disk_full" in request.node.name:
             request.getfixturevalue("disk")
         with served(pipeline, f"chaos-{tmp_path.name}", values(plms=plms)) as deployment:
@@ -231,7 +242,11 @@ def go_on(world: World, trouble: Callable[[World], str], way: Callable[[World, s
     assert state["name"] == "Completed", state["message"]
     steps = world.served.tasks(after)
     assert {name: steps.get(name) for name in finished} == dict.fromkeys(finished, "Reused")
-    again = [entry for entry in world.server.requests[asked:] if (entry.prompt, entry.body["seed"]) in stored]
+    again = [
+        entry
+        for entry in world.server.requests[asked:]
+        if (entry.prompt, entry.body["seed"]) in stored
+    ]
     assert again == []
     assert world.lines()[: len(drawn)] == drawn
     assert len(world.lines()) == 2, "one line for each vote, however often the run was started"
@@ -247,7 +262,9 @@ def test_a_run_killed_in_the_vote_goes_on_when_retry_is_clicked(world: World) ->
 
 @pytest.mark.slow
 @pytest.mark.parametrize("way", [by_retry, by_new_run, by_resume])
-@pytest.mark.parametrize("trouble", [plm_down, disk_full, killed_in_writing, killed_in_the_vote, killed_in_training])
+@pytest.mark.parametrize(
+    "trouble", [plm_down, disk_full, killed_in_writing, killed_in_the_vote, killed_in_training]
+)
 def test_a_failed_run_goes_on_from_what_is_finished(
     world: World, trouble: Callable[[World], str], way: Callable[[World, str], str]
 ) -> None:

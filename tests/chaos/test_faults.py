@@ -23,9 +23,17 @@ SLOW: dict[str, Plan] = {
     "byte by byte, too slow": lambda request: Reply(dribble=0.2, body=ok(request).body),
 }
 """The faults of the table that a timeout makes, for a longer one."""
-ENDING = {name for name, fault in FAULTS.items() if fault.outcome == "FinalError" or "error" in fault.outcome}
+ENDING = {
+    name
+    for name, fault in FAULTS.items()
+    if fault.outcome == "FinalError" or "error" in fault.outcome
+}
 """The run, or one prompt, has no answer and is requested again by the next run. All others end with the retry."""
-KINDS = {name: SLOW.get(name, fault.reply) for name, fault in FAULTS.items() if name in ENDING or fault.requests == 5}
+KINDS = {
+    name: SLOW.get(name, fault.reply)
+    for name, fault in FAULTS.items()
+    if name in ENDING or fault.requests == 5
+}
 """Refusals and odd answers are missing: they are answers, and stored as such."""
 
 
@@ -52,7 +60,9 @@ class Moody:
         return fault if isinstance(fault, Reply) else fault(request)
 
 
-def to_the_end(opened: Callable[[], Recording], count: int) -> tuple[Recording, list[Completion], int]:
+def to_the_end(
+    opened: Callable[[], Recording], count: int
+) -> tuple[Recording, list[Completion], int]:
     """Start again until every prompt has an answer; return the last model, the answers and the number of starts."""
     for starts in range(1, 200):
         model = opened()
@@ -66,12 +76,18 @@ def to_the_end(opened: Callable[[], Recording], count: int) -> tuple[Recording, 
 
 
 @pytest.mark.parametrize("vendor", VENDORS)
-def test_a_few_hundred_answers_survive_random_faults_of_every_kind(vendor: str, tmp_path: Path) -> None:
+def test_a_few_hundred_answers_survive_random_faults_of_every_kind(
+    vendor: str, tmp_path: Path
+) -> None:
     count, moody = 300, Moody(0.2, seed=3)
     with VendorServer(plan=moody) as server:
-        model, answers, starts = to_the_end(lambda: recording(vendor, server.url, tmp_path, timeout=TIMEOUT), count)
+        model, answers, starts = to_the_end(
+            lambda: recording(vendor, server.url, tmp_path, timeout=TIMEOUT), count
+        )
         assert server.count == count + moody.faults.total(), "every call is an answer or a fault"
-        assert [[answer.text] for answer in answers] == [moody.given[entry.text] for entry in writings(count)]
+        assert [[answer.text] for answer in answers] == [
+            moody.given[entry.text] for entry in writings(count)
+        ]
         again = recording(vendor, server.url, tmp_path)
         assert again.complete(writings(count)) == answers
         assert server.count == count + moody.faults.total(), "nothing is left to ask"

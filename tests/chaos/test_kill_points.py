@@ -37,7 +37,9 @@ class Journey:
 
 
 JOURNEYS = {
-    "votes": Journey("tests.support.processes.release_path", {"iteration=0": "vote-0", "iteration=1": "vote-1"}),
+    "votes": Journey(
+        "tests.support.processes.release_path", {"iteration=0": "vote-0", "iteration=1": "vote-1"}
+    ),
     "dp_kps": Journey(
         "tests.support.processes.keyphrase_path",
         {"vocabulary": "vocabulary", "density": "density"},
@@ -51,14 +53,20 @@ class Nursery:
 
     def __init__(self, journey: Journey, rows: str, log: Path) -> None:
         self.journey, self.rows, self.log = journey, rows, log.open("w")
-        environment = {key: value for key, value in os.environ.items() if not key.startswith(("WASP_", "PREFECT_"))}
+        environment = {
+            key: value
+            for key, value in os.environ.items()
+            if not key.startswith(("WASP_", "PREFECT_"))
+        }
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tests.support.processes.release_path"],
             cwd=ROOT, env=environment | {"OMP_NUM_THREADS": "1"}, text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log,
         )  # fmt: skip
 
-    def life(self, home: Path, line: int | None = None, after: float | None = None, places: str = "") -> dict[str, Any]:
+    def life(
+        self, home: Path, line: int | None = None, after: float | None = None, places: str = ""
+    ) -> dict[str, Any]:
         command = {"path": self.journey.module, "home": str(home), "rows": self.rows}
         command |= {"line": line, "after": after, "places": places}
         self.process.stdin.write(json.dumps(command) + "\n")
@@ -87,7 +95,9 @@ class Point:
         for word in answer["said"]:
             kind, _, rest = word.partition(" ")
             if kind in (*self.journey.charged, *self.journey.further):
-                assert self.seen.setdefault(kind, rest) == rest, f"{kind} was drawn twice, with another result"
+                assert self.seen.setdefault(kind, rest) == rest, (
+                    f"{kind} was drawn twice, with another result"
+                )
 
     def state(self) -> str:
         """Check book and files as a death left them; say in words how far the run had come."""
@@ -99,13 +109,22 @@ class Point:
         entries = book.history("desk")
         charged = [entry.slot for entry in entries if entry.kind in RELEASING]
         assert sorted(charged) == sorted(set(charged)), "a slot was charged twice"
-        files = [self.journey.slots[Path(path).parent.name] for path in Artifacts(self.home).finished(RELEASES)]
+        files = [
+            self.journey.slots[Path(path).parent.name]
+            for path in Artifacts(self.home).finished(RELEASES)
+        ]
         assert set(files) <= set(charged), "a release lies there that nobody paid for"
-        assert set(self.seen) - set(self.journey.further) <= set(charged), "a release got out that nobody paid for"
+        assert set(self.seen) - set(self.journey.further) <= set(charged), (
+            "a release got out that nobody paid for"
+        )
         if entries[-1].kind == "finish":
             return "settled"
         if not charged:
-            return "registered" if not any(entry.kind == "reserve" for entry in entries) else "reserved"
+            return (
+                "registered"
+                if not any(entry.kind == "reserve" for entry in entries)
+                else "reserved"
+            )
         late = "" if set(charged) == set(files) else ", the last not written"
         return f"{len(charged)} of {len(self.journey.slots)} charged{late}"
 
@@ -116,7 +135,9 @@ class Point:
         assert [entry.slot for entry in entries] == self.journey.charged
         assert sorted(self.seen) == sorted((*self.journey.charged, *self.journey.further))
         assert (status.open_runs, status.reserved) == ((), 0.0)
-        assert status.spent == pytest.approx(epsilon_of([entry.event for entry in entries], DELTA), rel=1e-6)
+        assert status.spent == pytest.approx(
+            epsilon_of([entry.event for entry in entries], DELTA), rel=1e-6
+        )
         assert book.verify(second=second_opinion) == []
         files = Artifacts(self.home).finished(RELEASES).values()
         assert {file["info"]["ledger_entry"] for file in files} == {entry.hash for entry in entries}
@@ -151,10 +172,16 @@ class World:
         if how == 0:
             return {"after": draw.uniform(0, self.seconds)}
         if how < 3:
-            first = next(n for n, location in enumerate(self.places, 1) if location.startswith("ledger.release_once"))
+            first = next(
+                n
+                for n, location in enumerate(self.places, 1)
+                if location.startswith("ledger.release_once")
+            )
             return {"line": draw.randint(first, len(self.places))}
         location = draw.choice(sorted(set(self.places)))
-        return {"line": draw.choice([n for n, item in enumerate(self.places, 1) if item == location])}
+        return {
+            "line": draw.choice([n for n, item in enumerate(self.places, 1) if item == location])
+        }
 
 
 @pytest.fixture(scope="module")
@@ -168,7 +195,9 @@ def keyphrase_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]
 
 
 def born(folder: Path, journey: Journey) -> Iterator[World]:
-    nursery = Nursery(journey, table(folder / "rows.parquet", good_rows("private")), folder / "nursery.log")
+    nursery = Nursery(
+        journey, table(folder / "rows.parquet", good_rows("private")), folder / "nursery.log"
+    )
     try:
         first = folder / "first"
         first.mkdir(mode=0o700)
@@ -180,7 +209,9 @@ def born(folder: Path, journey: Journey) -> Iterator[World]:
         template = folder / "template"
         template.mkdir(mode=0o700)
         shutil.copytree(
-            first / "private", template / "private", ignore=shutil.ignore_patterns("votes", "embeddings", "ledger.head")
+            first / "private",
+            template / "private",
+            ignore=shutil.ignore_patterns("votes", "embeddings", "ledger.head"),
         )
         places = json.loads((folder / "places.json").read_text())["places"]
         yield World(nursery, template, places, seconds, folder)
@@ -205,7 +236,9 @@ def test_two_hundred_kill_points(world: World) -> None:
     kill_often(world, 200)
 
 
-def test_dp_kps_killed_at_random_lines_pays_each_part_once_and_gives_the_same_texts(keyphrase_world: World) -> None:
+def test_dp_kps_killed_at_random_lines_pays_each_part_once_and_gives_the_same_texts(
+    keyphrase_world: World,
+) -> None:
     kill_often(keyphrase_world, 4)
 
 

@@ -24,10 +24,20 @@ def test_every_flow_has_a_deployment_and_each_form_has_its_name() -> None:
 
 
 @ALL
-def test_the_server_accepts_a_form_with_the_whole_configuration_but_its_blank_fields(item: Deployment) -> None:
+def test_the_server_accepts_a_form_with_the_whole_configuration_but_its_blank_fields(
+    item: Deployment,
+) -> None:
     # The server does not require what a registration leaves out.
-    validate(item.parameters, parameter_schema(item.flow).model_dump(), raise_on_error=True, ignore_required=True)
-    assert form(item.entry["name"]) == {"config": item.parameters.get("config"), "version": item.version}
+    validate(
+        item.parameters,
+        parameter_schema(item.flow).model_dump(),
+        raise_on_error=True,
+        ignore_required=True,
+    )
+    assert form(item.entry["name"]) == {
+        "config": item.parameters.get("config"),
+        "version": item.version,
+    }
     if "config" not in item.entry:
         return
     config = load_config(find_flow(item.flow.name).config, SHIPPED / f"{item.entry['config']}.yaml")

@@ -50,7 +50,9 @@ def test_a_stack_that_an_earlier_version_started_is_known(tmp_path) -> None:
         "auth": AUTH,
     }
     (tmp_path / "settings.json").write_text(json.dumps(old))
-    assert stored_settings(tmp_path) == Settings(home="/h", WASP_DATA="/d", PREFECT_PORT=4300, WASP_AUTH=AUTH)
+    assert stored_settings(tmp_path) == Settings(
+        home="/h", WASP_DATA="/d", PREFECT_PORT=4300, WASP_AUTH=AUTH
+    )
     assert "long enough" not in repr(stored_settings(tmp_path))
 
 
@@ -77,19 +79,34 @@ def test_no_password_is_on_a_command_line(tmp_path, monkeypatch) -> None:
     hidden = stack_environment(result)
     assert hidden["PREFECT_SERVER_API_AUTH_STRING"] == AUTH
     commands = " ".join(part for command in programs(result).values() for part in command)
-    assert not [secret for secret in (result.account[1], *stack_secrets(result.folder).values()) if secret in commands]
+    assert not [
+        secret
+        for secret in (result.account[1], *stack_secrets(result.folder).values())
+        if secret in commands
+    ]
     assert (result.folder / "kept.json").stat().st_mode & 0o077 == 0
 
 
 def test_variables_of_the_shell_do_not_lead_the_stack_elsewhere(tmp_path, monkeypatch) -> None:
-    for name in ("PREFECT_API_URL", "PREFECT_API_AUTH_STRING", "PREFECT_PROFILE", "MLFLOW_TRACKING_URI"):
+    for name in (
+        "PREFECT_API_URL",
+        "PREFECT_API_AUTH_STRING",
+        "PREFECT_PROFILE",
+        "MLFLOW_TRACKING_URI",
+    ):
         monkeypatch.setenv(name, "https://elsewhere.example/api")
     monkeypatch.setenv("MLFLOW_BACKEND_STORE_URI", "postgresql://mlflow@db/mlflow")
     environment = stack_environment(settings(tmp_path, monkeypatch))
     assert "elsewhere.example" not in json.dumps(environment)
-    assert environment["MLFLOW_BACKEND_STORE_URI"] == "postgresql://mlflow@db/mlflow", "a database of one's own"
+    assert environment["MLFLOW_BACKEND_STORE_URI"] == "postgresql://mlflow@db/mlflow", (
+        "a database of one's own"
+    )
     assert environment["PREFECT_SERVER_DATABASE_CONNECTION_URL"].endswith("home/prefect/prefect.db")
-    assert environment["DO_NOT_TRACK"] == environment["MLFLOW_DISABLE_TELEMETRY"].replace("true", "1") == "1"
+    assert (
+        environment["DO_NOT_TRACK"]
+        == environment["MLFLOW_DISABLE_TELEMETRY"].replace("true", "1")
+        == "1"
+    )
     assert environment["PREFECT_SERVER_ANALYTICS_ENABLED"] == "false"
 
 

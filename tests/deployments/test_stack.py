@@ -43,12 +43,19 @@ def run_in_shell(running: RunningStack, folder: Path) -> dict[str, Any]:
     return last_json(done.stdout)
 
 
-def wait_for_state(running: RunningStack, run: str, *states: str, seconds: float = WAIT_SECONDS) -> dict[str, Any]:
+def wait_for_state(
+    running: RunningStack, run: str, *states: str, seconds: float = WAIT_SECONDS
+) -> dict[str, Any]:
     def state() -> dict[str, Any]:
         return dict(running.flow_run(run)["state"])
 
     log = (running.home / "stack/logs/worker.log").read_text
-    wait_until(lambda: state()["name"] in states, log=lambda: (state(), log()[-3000:]), seconds=seconds, every=0.5)
+    wait_until(
+        lambda: state()["name"] in states,
+        log=lambda: (state(), log()[-3000:]),
+        seconds=seconds,
+        every=0.5,
+    )
     return state()
 
 
@@ -78,7 +85,9 @@ def test_no_secret_is_seen_in_the_list_of_processes(running) -> None:
     stored = json.loads((running.home / "stack" / "kept.json").read_text())
     shown = " ".join(part for process in running.members() for part in process.cmdline())
     assert not [name for name, secret in stored.items() if secret in shown]
-    logs = "".join(path.read_text(errors="replace") for path in (running.home / "stack" / "logs").iterdir())
+    logs = "".join(
+        path.read_text(errors="replace") for path in (running.home / "stack" / "logs").iterdir()
+    )
     assert not [name for name, secret in stored.items() if secret in logs]
 
 
@@ -93,14 +102,21 @@ def test_a_run_from_the_server_with_paths_of_the_data_folder(running) -> None:
     info = running.mlflow_run(running.manifest(run)["summary"]["mlflow_run_id"])["info"]
     assert info["status"] == "FINISHED"
     assert info["artifact_uri"].startswith("mlflow-artifacts:/")
-    assert list((running.home / "mlartifacts").rglob("*.html")), "the report went through the server"
+    assert list((running.home / "mlartifacts").rglob("*.html")), (
+        "the report went through the server"
+    )
 
 
 def test_a_shell_that_read_the_env_file_works_with_the_stack(running, tmp_path) -> None:
     summary = run_in_shell(running, tmp_path)
-    assert call_api(running.api, f"/flow_runs/{summary['prefect_run_id']}")["state"]["name"] == "Completed"
+    assert (
+        call_api(running.api, f"/flow_runs/{summary['prefect_run_id']}")["state"]["name"]
+        == "Completed"
+    )
     shown = last_json(running.command("flows.cli.main", "budget", "show", "--json").stdout)
-    plain = {name: value for name, value in running.environment.items() if name != "WASP_LEDGER_URL"}
+    plain = {
+        name: value for name, value in running.environment.items() if name != "WASP_LEDGER_URL"
+    }
     other = RunningStack(running.home, "", "", plain)
     assert last_json(other.command("flows.cli.main", "budget", "show", "--json").stdout) == shown
 
@@ -111,7 +127,10 @@ def test_a_program_that_dies_is_started_again(running) -> None:
     os.kill(before["mlflow"], signal.SIGKILL)  # its children still use the port
 
     def all_run() -> bool:
-        return running.word("status").stdout.count("running, process") == len(before) and pids(running) != before
+        return (
+            running.word("status").stdout.count("running, process") == len(before)
+            and pids(running) != before
+        )
 
     wait_until(all_run, log=lambda: running.word("status").stdout, every=1)
     again = running.word("up")
@@ -126,7 +145,10 @@ LONG: dict[str, Any] = {"method": {"iterations": 40, "samples": 20_000}}
 
 def wait_for_task(running: RunningStack, run: str, state: str) -> list[dict[str, Any]]:
     """Wait until a task run of a flow run has a state; return all of this state."""
-    asked = {"flow_runs": {"id": {"any_": [run]}}, "task_runs": {"state": {"type": {"any_": [state]}}}}
+    asked = {
+        "flow_runs": {"id": {"any_": [run]}},
+        "task_runs": {"state": {"type": {"any_": [state]}}},
+    }
     return list(wait_until(lambda: call_api(running.api, "/task_runs/filter", asked), every=0.5))
 
 
@@ -161,7 +183,11 @@ def test_the_automation_of_silent_runs_leaves_finished_ones_alone(running) -> No
     assert wait_for_state(running, refused, "Failed")
     time.sleep(100)  # longer than the silence that the automation waits for
     acted = events(running, "prefect.automation.action.failed", "prefect.automation.triggered")
-    assert [entry for entry in acted if refused in json.dumps(entry) and "silent run" in json.dumps(entry)] == []
+    assert [
+        entry
+        for entry in acted
+        if refused in json.dumps(entry) and "silent run" in json.dumps(entry)
+    ] == []
     assert call_api(running.api, f"/flow_runs/{refused}")["state"]["name"] == "Failed"
 
 
@@ -171,7 +197,9 @@ def test_a_run_whose_worker_is_killed_with_it_is_crashed_within_two_minutes(runn
     time.sleep(5)  # the first heartbeat is on its way
     servers = {pid for name, pid in pids(running).items() if name != "worker"}
     stored = {
-        entry.pid for entry in running.members() if entry.pid in servers or {p.pid for p in entry.parents()} & servers
+        entry.pid
+        for entry in running.members()
+        if entry.pid in servers or {p.pid for p in entry.parents()} & servers
     }
     for process in running.members():
         if process.pid not in stored:
@@ -184,7 +212,9 @@ def test_a_run_whose_worker_is_killed_with_it_is_crashed_within_two_minutes(runn
 
 
 def test_down_ends_a_run_in_order_and_retry_completes_it(running) -> None:
-    run = start_run(running, method={"iterations": 4, "samples": 4000}, execution={"max_workers": 2, "seed": 4})
+    run = start_run(
+        running, method={"iterations": 4, "samples": 4000}, execution={"max_workers": 2, "seed": 4}
+    )
     wait_for_task(running, run, "COMPLETED")
     done = running.word("down")
     assert done.returncode == 0, done.stderr
@@ -203,7 +233,16 @@ def test_a_stack_without_its_supervisor_is_taken_down_and_up(running) -> None:
     assert "run make up" in running.word("status").stdout
     done = running.word("up")
     assert done.returncode == 0, done.stderr
-    assert len({process.pid for process in running.members() if "supervisord" in " ".join(process.cmdline())}) == 1
+    assert (
+        len(
+            {
+                process.pid
+                for process in running.members()
+                if "supervisord" in " ".join(process.cmdline())
+            }
+        )
+        == 1
+    )
 
 
 @pytest.fixture(scope="module")
@@ -223,7 +262,10 @@ def test_a_stack_with_a_password_accepts_registered_datasets_only(locked, runnin
 
 
 def addresses(locked: RunningStack) -> tuple[str, str]:
-    return f"{locked.api}/version", f"{locked.mlflow}/api/2.0/mlflow/experiments/get?experiment_id=0"
+    return (
+        f"{locked.api}/version",
+        f"{locked.mlflow}/api/2.0/mlflow/experiments/get?experiment_id=0",
+    )
 
 
 def test_both_servers_request_the_password(locked) -> None:
@@ -248,5 +290,7 @@ def test_the_password_can_be_changed_between_down_and_up(locked) -> None:
     for address in addresses(locked):
         assert status(address, AUTH) == 401
         assert status(address, other) == 200
-    logs = "".join(path.read_text(errors="replace") for path in (locked.home / "stack" / "logs").iterdir())
+    logs = "".join(
+        path.read_text(errors="replace") for path in (locked.home / "stack" / "logs").iterdir()
+    )
     assert "another password" not in logs

@@ -27,7 +27,9 @@ def nothing_spent(pipeline: Pipeline) -> bool:
     return pipeline.answer("budget", "show") == {"datasets": []}
 
 
-def test_a_refused_plan_spends_nothing_and_says_who_refused(pipeline: Pipeline, tmp_path: Path) -> None:
+def test_a_refused_plan_spends_nothing_and_says_who_refused(
+    pipeline: Pipeline, tmp_path: Path
+) -> None:
     # No row can be used: opening them would fail with another message.
     rows = tmp_path / "unusable.csv"
     rows.write_text("text,label\nMy parcel is late.,no_such_class\n")
@@ -44,10 +46,14 @@ def test_a_refused_plan_spends_nothing_and_says_who_refused(pipeline: Pipeline, 
     ):
         assert word in form
     assert resume(pipeline.api, run["id"], approved=True) == "REJECT", "nobody signed"
-    assert resume(pipeline.api, run["id"], approved=False, by="Alice", reason="too dear") == "ACCEPT"
+    assert (
+        resume(pipeline.api, run["id"], approved=False, by="Alice", reason="too dear") == "ACCEPT"
+    )
     out, _ = process.communicate(timeout=WAIT_SECONDS)
     assert process.returncode == 5
-    assert last_json(out)["message"].startswith("Alice refused this plan: too dear. Nothing was spent")
+    assert last_json(out)["message"].startswith(
+        "Alice refused this plan: too dear. Nothing was spent"
+    )
     state = call_api(pipeline.api, f"/flow_runs/{run['id']}")["state"]
     assert state["type"] == "FAILED"
     assert "Alice refused this plan: too dear" in state["message"]
@@ -60,14 +66,25 @@ def test_an_approved_plan_is_executed_recorded_and_not_requested_again(pipeline:
     config = pipeline.config(**SHORT)
     process, run = started(pipeline, "run", "wasp", "--config", str(config), "--json")
     assert nothing_spent(pipeline)
-    assert resume(pipeline.api, run["id"], approved=True, by="Bob", reason="agreed on Monday") == "ACCEPT"
+    assert (
+        resume(pipeline.api, run["id"], approved=True, by="Bob", reason="agreed on Monday")
+        == "ACCEPT"
+    )
     out, errors = process.communicate(timeout=WAIT_SECONDS)
     assert process.returncode == 0, errors[-3000:]
     summary = last_json(out)
     stored = json.loads((Path(summary["folder"]) / "manifest.json").read_text())["approval"]
-    assert (stored["by"], stored["reason"], stored["where"]) == ("Bob", "agreed on Monday", "in Prefect")
+    assert (stored["by"], stored["reason"], stored["where"]) == (
+        "Bob",
+        "agreed on Monday",
+        "in Prefect",
+    )
     assert "approved by Bob on" in Path(summary["report"]).read_text(encoding="utf-8")
-    signers = {entry["who"].partition(", ")[2] for entry in pipeline.entries() if entry["kind"] == "reserve"}
+    signers = {
+        entry["who"].partition(", ")[2]
+        for entry in pipeline.entries()
+        if entry["kind"] == "reserve"
+    }
     assert signers == {"approved by Bob"}
     assert pipeline.answer("resume", summary["run_id"])["epsilon_spent"] == summary["epsilon_spent"]
     plain = pipeline.run(**SHORT | {"execution": {"approval": False, "max_workers": 1}})
@@ -79,7 +96,13 @@ def at_terminal(pipeline: Pipeline, config: Path, typed: str) -> tuple[int, str]
     master, slave = pty.openpty()
     command = [sys.executable, "-m", "flows.cli.main", "run", "wasp", "--config", str(config)]
     process = subprocess.Popen(
-        command, cwd=ROOT, env=pipeline.environment, stdin=slave, stdout=slave, stderr=slave, start_new_session=True
+        command,
+        cwd=ROOT,
+        env=pipeline.environment,
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        start_new_session=True,
     )
     os.close(slave)
     seen, answered = "", False
@@ -99,7 +122,9 @@ def at_terminal(pipeline: Pipeline, config: Path, typed: str) -> tuple[int, str]
     ("typed", "status", "words"),
     [("\n", 5, "refused this plan"), pytest.param("y\n", 0, "artifacts", marks=pytest.mark.slow)],
 )
-def test_on_a_terminal_the_question_appears_there(pipeline: Pipeline, typed: str, status: int, words: str) -> None:
+def test_on_a_terminal_the_question_appears_there(
+    pipeline: Pipeline, typed: str, status: int, words: str
+) -> None:
     done, seen = at_terminal(pipeline, pipeline.config(**SHORT), typed)
     assert done == status, seen[-3000:]
     assert "Open the private rows of 'desk'?" in seen
@@ -110,12 +135,16 @@ def test_on_a_terminal_the_question_appears_there(pipeline: Pipeline, typed: str
 
 @pytest.fixture(scope="module")
 def deployed(api: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(Pipeline(tmp_path_factory.mktemp("approval") / "home", api), "approval") as deployment:
+    with served(
+        Pipeline(tmp_path_factory.mktemp("approval") / "home", api), "approval"
+    ) as deployment:
         yield deployment
 
 
 @pytest.mark.slow
-def test_a_retry_of_an_approved_run_does_not_request_again(deployed: Served, tmp_path: Path) -> None:
+def test_a_retry_of_an_approved_run_does_not_request_again(
+    deployed: Served, tmp_path: Path
+) -> None:
     model = save_roberta(tmp_path / "weights")
     (model / "model.safetensors").write_bytes(b"no weights")  # found where the student is trained
     config = values(**SHORT, student={"kind": "finetune", "model": str(model)})
@@ -156,8 +185,14 @@ def exports(pipeline: Pipeline) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        ({"approved": False, "by": "Olga", "reason": "too early"}, "Olga refused this export: too early. Nothing was"),
-        ({"approved": True, "by": f" {current_user().upper()} "}, "cannot approve it. A second person must approve"),
+        (
+            {"approved": False, "by": "Olga", "reason": "too early"},
+            "Olga refused this export: too early. Nothing was",
+        ),
+        (
+            {"approved": True, "by": f" {current_user().upper()} "},
+            "cannot approve it. A second person must approve",
+        ),
     ],
     ids=["refused", "by whoever asks"],
 )
@@ -167,7 +202,15 @@ def test_an_export_that_nobody_else_approves_leaves_nothing(
     pipeline, run_id = finished
     process, run = asked(finished, tmp_path / "out")
     form = with_form(pipeline.api, run)
-    for word in (run_id, "'desk'", "epsilon", "in 1 release", "licence       other", "not private", current_user()):
+    for word in (
+        run_id,
+        "'desk'",
+        "epsilon",
+        "in 1 release",
+        "licence       other",
+        "not private",
+        current_user(),
+    ):
         assert word in form
     assert not (tmp_path / "out").exists()
     assert resume(pipeline.api, run["id"], **answer) == "ACCEPT"
@@ -179,7 +222,9 @@ def test_an_export_that_nobody_else_approves_leaves_nothing(
     assert exports(pipeline) == []
 
 
-def test_an_approved_export_says_who_agreed_in_manifest_card_book_and_page(finished: Finished, tmp_path: Path) -> None:
+def test_an_approved_export_says_who_agreed_in_manifest_card_book_and_page(
+    finished: Finished, tmp_path: Path
+) -> None:
     pipeline, run_id = finished
     process, run = asked(finished, tmp_path / "out", "--license", "cc-by-4.0")
     time.sleep(1)
@@ -190,7 +235,11 @@ def test_an_approved_export_says_who_agreed_in_manifest_card_book_and_page(finis
     assert last_json(out)["run_id"] == run_id
     reported = json.loads((tmp_path / "out" / "manifest.json").read_text())
     agreed = reported["approval"]
-    assert (agreed["requested_by"], agreed["by"], agreed["reason"]) == (current_user(), "Olga", "seen")
+    assert (agreed["requested_by"], agreed["by"], agreed["reason"]) == (
+        current_user(),
+        "Olga",
+        "seen",
+    )
     assert "approved by Olga on" in (tmp_path / "out" / "README.md").read_text()
     assert json.loads(pipeline.entries()[-1]["detail_json"])["approval"] == agreed
     assert [item["approved"] for item in exports(pipeline)] == ["Olga"]
@@ -215,7 +264,11 @@ def paused(api: str, after: str) -> dict[str, Any]:
 
     def waiting() -> list[dict[str, Any]]:
         runs = call_api(api, "/flow_runs/filter", {"sort": "START_TIME_DESC", "limit": 5})
-        return [run for run in runs if run["state_type"] == "PAUSED" and run["expected_start_time"] > after]
+        return [
+            run
+            for run in runs
+            if run["state_type"] == "PAUSED" and run["expected_start_time"] > after
+        ]
 
     run = wait_until(waiting, every=0.3)[0]
     with_form(api, run)

@@ -42,14 +42,25 @@ def step_states(api: str, run: str) -> dict[str, tuple[str, str]]:
     }
 
 
-def test_the_rest_writes_all_texts_and_the_run_says_who_was_down(pipeline: Pipeline, api: str, tmp_path: Path) -> None:
+def test_the_rest_writes_all_texts_and_the_run_says_who_was_down(
+    pipeline: Pipeline, api: str, tmp_path: Path
+) -> None:
     stopped = pipeline.call("run", "wasp", "--config", str(pipeline.config(method=ENOUGH)), code=1)
-    assert "1 of 2 PLMs are down in iteration 0, before a release that would be charged" in stopped.stderr
-    assert "novelist: novelist: the key is not valid. To continue without them, run again with" in stopped.stderr
+    assert (
+        "1 of 2 PLMs are down in iteration 0, before a release that would be charged"
+        in stopped.stderr
+    )
+    assert (
+        "novelist: novelist: the key is not valid. To continue without them, run again with"
+        in stopped.stderr
+    )
     assert "The reserved budget was returned" in stopped.stderr
     (manifest,) = (tmp_path / "home" / "runs").glob("*/manifest.json")
     first = json.loads(manifest.read_text())["prefect_run_id"]
-    assert step_states(api, first) == {"novelist": ("FAILED", "Model down"), "clerk": ("COMPLETED", "Completed")}
+    assert step_states(api, first) == {
+        "novelist": ("FAILED", "Model down"),
+        "clerk": ("COMPLETED", "Completed"),
+    }
     summary = pipeline.run(method=ENOUGH, **CONTINUE)
     assert summary["state"] == "done"
     last = call_api(api, f"/flow_runs/{summary['prefect_run_id']}")
@@ -57,7 +68,8 @@ def test_the_rest_writes_all_texts_and_the_run_says_who_was_down(pipeline: Pipel
     assert summary["degraded"] is True
     assert summary["n_synthetic"] == 144, "the others made up for it"
     assert any(
-        "novelist was down in iteration 0: novelist: the key is not valid" in entry for entry in summary["problems"]
+        "novelist was down in iteration 0: novelist: the key is not valid" in entry
+        for entry in summary["problems"]
     )
     rows = pipeline.synthetic(summary["run_id"])
     assert set(rows["plm"]) == {"clerk"}
@@ -65,7 +77,9 @@ def test_the_rest_writes_all_texts_and_the_run_says_who_was_down(pipeline: Pipel
     assert [entry["new"]["novelist"] for entry in summary["iterations"][:1]] == [0]
 
 
-def test_a_model_that_is_back_writes_again_where_no_vote_has_been_cast(pipeline: Pipeline, tmp_path: Path) -> None:
+def test_a_model_that_is_back_writes_again_where_no_vote_has_been_cast(
+    pipeline: Pipeline, tmp_path: Path
+) -> None:
     plms = [GOOD, {"name": "novelist", "connector": "ngram", "model": "stories"}]
     first = pipeline.run(plms=plms, method=ENOUGH, **CONTINUE)
     before = pipeline.releases(first["run_id"])
@@ -81,6 +95,8 @@ def test_a_run_whose_other_models_write_too_little_for_a_vote_stops_and_goes_on_
 ) -> None:
     stopped = pipeline.call("run", "wasp", "--config", str(pipeline.config(**CONTINUE)), code=1)
     assert "'login_problem' has 2 of 4 (clerk: 2 usable, novelist: no answers)" in stopped.stderr
-    assert "novelist is down: novelist: the key is not valid. Nothing was released" in stopped.stderr
+    assert (
+        "novelist is down: novelist: the key is not valid. Nothing was released" in stopped.stderr
+    )
     (tmp_path / "back").touch()
     assert pipeline.run()["n_synthetic"] == 72

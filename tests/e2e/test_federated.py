@@ -31,7 +31,10 @@ class Scene:
     """Parties in folders, their processes, and the coordinator's command."""
 
     def __init__(self, folder: Path, api: str | None = None) -> None:
-        self.folder, self.pipeline = folder, Pipeline(folder / "home", api or "", {"PYTHONPATH": str(ROOT)})
+        self.folder, self.pipeline = (
+            folder,
+            Pipeline(folder / "home", api or "", {"PYTHONPATH": str(ROOT)}),
+        )
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.write()
 
@@ -58,8 +61,13 @@ class Scene:
 
     def start(self, party: str) -> None:
         """Type `wasp party` on the machine of a party."""
-        folder, command = self.folder / "parties" / party, ["flows.cli.main", "party", "--config", "party.yaml"]
-        remaining = {name: value for name, value in self.pipeline.environment.items() if name != "WASP_HOME"}
+        folder, command = (
+            self.folder / "parties" / party,
+            ["flows.cli.main", "party", "--config", "party.yaml"],
+        )
+        remaining = {
+            name: value for name, value in self.pipeline.environment.items() if name != "WASP_HOME"
+        }
         with (folder / "party.log").open("ab") as log:
             self.processes[party] = subprocess.Popen(
                 [sys.executable, "-m", *command], cwd=folder, env=remaining, stdout=log, stderr=log
@@ -70,21 +78,30 @@ class Scene:
         self.processes[party].wait(WAIT_SECONDS)
 
     def waiting(self, party: str) -> int:
-        return (self.folder / "parties" / party / "party.log").read_text().count("waiting for rounds")
+        return (
+            (self.folder / "parties" / party / "party.log").read_text().count("waiting for rounds")
+        )
 
     def exchange(self, pattern: str) -> list[Path]:
         """Return the messages of a kind, as KIND/PARTY."""
         kind, party = pattern.split("/")
-        return sorted((self.folder / "parties/exchange/parties").glob(f"{party}/rounds/*/*/*/{kind}"))
+        return sorted(
+            (self.folder / "parties/exchange/parties").glob(f"{party}/rounds/*/*/*/{kind}")
+        )
 
     def until(self, holds: Callable[[], Any]) -> None:
         wait_until(holds, log=self.logs, every=0.02)
 
     def logs(self) -> str:
-        return "\n".join(file.read_text()[-1500:] for file in self.folder.glob("parties/*/party.log"))
+        return "\n".join(
+            file.read_text()[-1500:] for file in self.folder.glob("parties/*/party.log")
+        )
 
     def releases(self) -> dict[str, int]:
-        homes = {file.parent.name: file.parent / "state" for file in self.folder.glob("parties/*/party.yaml")}
+        homes = {
+            file.parent.name: file.parent / "state"
+            for file in self.folder.glob("parties/*/party.yaml")
+        }
         counts = {}
         for name, home in (homes | {"coordinator": self.folder / "home"}).items():
             ledger = open_ledger(home)
@@ -128,7 +145,11 @@ def test_one_command_runs_a_federated_try_and_leaves_no_process(tmp_path: Path) 
     summary = scene.answer("run", "try", "--local-parties", "3")
     assert [each["parties"] for each in summary["parties"]["rounds"]] == [3]
     assert (summary["releases"], summary["n_synthetic"]) == (1, 48)
-    left = [path for path in Path("/proc").glob("[0-9]*/cmdline") if str(tmp_path).encode() in path.read_bytes()]
+    left = [
+        path
+        for path in Path("/proc").glob("[0-9]*/cmdline")
+        if str(tmp_path).encode() in path.read_bytes()
+    ]
     assert left == []
     refused = scene.refused("run", "try", "--local-parties", "2")
     assert "has 3 parties, and --local-parties asks for 2" in refused
@@ -141,7 +162,9 @@ def test_one_command_runs_a_federated_try_and_leaves_no_process(tmp_path: Path) 
         ({"task": "imdb"}, "no example records of the task 'imdb' are shipped"),
     ],
 )
-def test_a_try_without_parties_or_records_is_one_clear_error(tmp_path: Path, changes: dict, message: str) -> None:
+def test_a_try_without_parties_or_records_is_one_clear_error(
+    tmp_path: Path, changes: dict, message: str
+) -> None:
     scene = Scene(tmp_path)
     values = yaml.safe_load((tmp_path / "try.yaml").read_text()) | changes
     (tmp_path / "try.yaml").write_text(yaml.safe_dump(values))
@@ -166,7 +189,12 @@ def test_a_run_from_start_to_end_charges_each_ledger_and_shows_no_row(scene: Sce
 def open_runs(folder: Path) -> list[str]:
     """Return the reservations of all parties."""
     ledgers = [open_ledger(home) for home in folder.glob("parties/*/state")]
-    return [run for ledger in ledgers for dataset in ledger.datasets() for run in ledger.status(dataset).open_runs]
+    return [
+        run
+        for ledger in ledgers
+        for dataset in ledger.datasets()
+        for run in ledger.status(dataset).open_runs
+    ]
 
 
 def test_a_party_killed_before_it_answered_is_left_out(scene: Scene) -> None:
@@ -178,7 +206,9 @@ def test_a_party_killed_before_it_answered_is_left_out(scene: Scene) -> None:
     assert scene.releases() == ONCE | {"party-2": 0}
 
 
-def test_a_party_killed_when_it_had_announced_its_key_is_replaced_by_its_next_process(scene: Scene) -> None:
+def test_a_party_killed_when_it_had_announced_its_key_is_replaced_by_its_next_process(
+    scene: Scene,
+) -> None:
     """Its key died with it: before all are ready that costs nobody anything."""
     os.kill(scene.processes["party-3"].pid, signal.SIGSTOP)
     run = scene.begin()
@@ -205,7 +235,9 @@ def test_a_party_and_the_coordinator_killed_after_masking_change_nothing(scene: 
     assert scene.releases() == ONCE
 
 
-def test_a_comparison_runs_its_cells_with_real_parties_whose_rows_vary_with_the_seed(tmp_path: Path) -> None:
+def test_a_comparison_runs_its_cells_with_real_parties_whose_rows_vary_with_the_seed(
+    tmp_path: Path,
+) -> None:
     scene = Scene(tmp_path)
     values = yaml.safe_load((tmp_path / "try.yaml").read_text())
     rounds = {"iterations": 2, "samples": 36, "population": 24, "look_ahead": 2}
@@ -214,15 +246,26 @@ def test_a_comparison_runs_its_cells_with_real_parties_whose_rows_vary_with_the_
         {"name": "WASP", "config": "try.yaml", "set": {"method.samples": 36}},
         {"name": "PrE-Text", "flow": "pre_text", "config": "pre_text.yaml"},
     ]
-    places = {"parties.registry": "rows-{seed}/parties.yaml", "parties.exchange": "rows-{seed}/exchange"}
-    comparison = {"title": "Parties", "metrics": ["accuracy", "fid"], "rows": rows, "set": places, "seeds": [0, 1]}
+    places = {
+        "parties.registry": "rows-{seed}/parties.yaml",
+        "parties.exchange": "rows-{seed}/exchange",
+    }
+    comparison = {
+        "title": "Parties",
+        "metrics": ["accuracy", "fid"],
+        "rows": rows,
+        "set": places,
+        "seeds": [0, 1],
+    }
     (tmp_path / "matrix.yaml").write_text(yaml.safe_dump(comparison))
     summary = scene.answer("compare", "--config", "matrix.yaml", "--local-parties", "3")
     assert summary["failed"] == 0
     for cell in summary["cells"]:
         run = json.loads((tmp_path / "home" / "runs" / cell["run_id"] / "summary.json").read_text())
         assert {each["parties"] for each in run["parties"]["rounds"]} == {3}, cell["row"]
-    assert scene.answer("compare", "--config", "matrix.yaml")["reused"] == 4, "stored results need no party"
+    assert scene.answer("compare", "--config", "matrix.yaml")["reused"] == 4, (
+        "stored results need no party"
+    )
 
 
 def test_parties_meet_on_s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

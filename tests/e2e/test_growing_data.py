@@ -51,10 +51,16 @@ def test_a_schedule_on_a_growing_file(pipeline: Pipeline, tmp_path: Path) -> Non
 
             # the schedule: once from nothing, then for nothing
             first, second = over(deployment)[:2]
-            assert (first["state_name"], second["state_name"]) == ("Completed", "Completed"), second["state"]
+            assert (first["state_name"], second["state_name"]) == ("Completed", "Completed"), (
+                second["state"]
+            )
             assert set(deployment.tasks(first["id"]).values()) == {"Completed"}
             steps = deployment.tasks(second["id"])
-            assert {name: state for name, state in steps.items() if state != "Reused" and "record" not in name} == {}
+            assert {
+                name: state
+                for name, state in steps.items()
+                if state != "Reused" and "record" not in name
+            } == {}
             assert len(steps) > 10
             entries, asked = pipeline.entries("growing"), server.count
             assert asked == 72

@@ -15,14 +15,21 @@ from flows.config.task_files import SHIPPED as TASKS
 from tests.support.paths import DESK
 from tests.support.runs.pipeline import Pipeline
 
-FAST = ("--set", "method.samples=90", "--set", "embedder={connector: hashing, model: '', options: {dimension: 128}}")
+FAST = (
+    "--set",
+    "method.samples=90",
+    "--set",
+    "embedder={connector: hashing, model: '', options: {dimension: 128}}",
+)
 RARE = "a text that nobody else wrote"
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Return a folder with notes.csv, whose last row has a misspelt label."""
-    rows = pd.read_parquet(DESK / "private.parquet").rename(columns={"text": "note", "label": "category"})
+    rows = pd.read_parquet(DESK / "private.parquet").rename(
+        columns={"text": "note", "label": "category"}
+    )
     rows = pd.concat([rows, pd.DataFrame([{"note": RARE, "category": "biling"}])])
     rows.to_csv(tmp_path / "notes.csv", index=False)
     return tmp_path

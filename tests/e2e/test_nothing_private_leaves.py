@@ -52,7 +52,8 @@ def test_nothing_of_a_private_row_is_found_after_a_run(
     api, prefect = own_server
     pipeline = Pipeline(tmp_path / "home", api, method=method)
     config = pipeline.config(
-        private={"path": str(owner / "rows.parquet"), "name": "planted", "person": "whose"}, privacy=privacy
+        private={"path": str(owner / "rows.parquet"), "name": "planted", "person": "whose"},
+        privacy=privacy,
     )
     done = pipeline.call("run", pipeline.flow, "--config", str(config), "--json", code=0)
     run_id = last_json(done.stdout)["run_id"]
@@ -60,7 +61,9 @@ def test_nothing_of_a_private_row_is_found_after_a_run(
     printed = done.stdout + done.stderr + exported.stdout + exported.stderr
     assert_found_nowhere(pipeline.home, prefect, tmp_path / "bundle", printed=printed)
     with sqlite3.connect(pipeline.home / "mlflow.db") as database:
-        stored = database.execute("select digest, dataset_profile from datasets where name = 'planted'").fetchall()
+        stored = database.execute(
+            "select digest, dataset_profile from datasets where name = 'planted'"
+        ).fetchall()
     assert stored
     assert all("120" not in str(profile) and digest == "not-recorded" for digest, profile in stored)
 
@@ -75,11 +78,18 @@ def test_an_odd_row_changes_no_outcome_and_is_found_nowhere(
     rows.loc[5, "label"] = "crimsonpelican-label"
     rows.to_parquet(path)
     done = pipeline.call(
-        "run", "wasp", "--config", str(pipeline.config(private={"path": str(path), "name": "odd"})), code=0
+        "run",
+        "wasp",
+        "--config",
+        str(pipeline.config(private={"path": str(path), "name": "odd"})),
+        code=0,
     )
     assert "crimsonpelican-label" not in done.stdout + done.stderr
     assert [
-        problem["row"] for problem in json.loads((pipeline.home / "private/problems/odd.json").read_text())["problems"]
+        problem["row"]
+        for problem in json.loads((pipeline.home / "private/problems/odd.json").read_text())[
+            "problems"
+        ]
     ] == [5]
     assert_found_nowhere(pipeline.home, prefect, printed=done.stdout + done.stderr)
 
@@ -96,10 +106,16 @@ def test_an_error_inside_the_private_zone_keeps_its_message(
         "e.HashingEmbedder.embed_alone = choke\n"
     )
     done = pipeline.call(
-        "run", "wasp", "--config", str(pipeline.config(private={"path": str(owner / "rows.parquet")})), code=2
+        "run",
+        "wasp",
+        "--config",
+        str(pipeline.config(private={"path": str(owner / "rows.parquet")})),
+        code=2,
     )
     assert "PRIVATE-STEP" in done.stderr
-    message = [file.read_text() for file in (pipeline.home / "private" / "problems").glob("failure-*")]
+    message = [
+        file.read_text() for file in (pipeline.home / "private" / "problems").glob("failure-*")
+    ]
     assert message
     assert PLANTED[0] in message[0]
     assert_found_nowhere(pipeline.home, prefect, printed=done.stdout + done.stderr)
@@ -122,8 +138,13 @@ def test_a_person_is_protected_with_all_rows(pipeline: Pipeline, tmp_path: Path)
     report = Path(done["report"]).read_text(encoding="utf-8")
     assert "one person with all of their used rows" in report
     pipeline.answer("export", done["run_id"], str(tmp_path / "bundle"))
-    assert "one person (at most 4 rows of each, joined by max)" in (tmp_path / "bundle" / "README.md").read_text()
-    records = pipeline.call("run", "wasp", "--config", str(pipeline.config(private=private)), code=2)
+    assert (
+        "one person (at most 4 rows of each, joined by max)"
+        in (tmp_path / "bundle" / "README.md").read_text()
+    )
+    records = pipeline.call(
+        "run", "wasp", "--config", str(pipeline.config(private=private)), code=2
+    )
     assert "privacy.protects: person" in records.stderr
 
 
@@ -136,14 +157,33 @@ def test_a_run_names_its_dataset_and_no_file_of_it_has_the_location(tmp_path: Pa
     config = str(pipeline.config(private="clinic"))
     unknown = pipeline.call("run", "wasp", "--config", config, "--json")
     assert (unknown.returncode, "wasp dataset add clinic" in unknown.stderr) == (2, True)
-    pipeline.answer("dataset", "add", "clinic", "--path", path, "--person", "whose", "--epsilon-cap", "4", "--yes")
+    pipeline.answer(
+        "dataset",
+        "add",
+        "clinic",
+        "--path",
+        path,
+        "--person",
+        "whose",
+        "--epsilon-cap",
+        "4",
+        "--yes",
+    )
     plan = pipeline.call("plan", "wasp", "--config", config)
     assert "registered dataset clinic" in plan.stdout
     summary = pipeline.answer("run", "wasp", "--config", config)
     assert summary["epsilon_spent"] == pytest.approx(4.0, rel=1e-6)
-    files = [file for file in (pipeline.home / "runs" / summary["run_id"]).rglob("*") if file.is_file()]
+    files = [
+        file for file in (pipeline.home / "runs" / summary["run_id"]).rglob("*") if file.is_file()
+    ]
     assert len(files) > 5
     assert not [file for file in files if b"owners_folder" in file.read_bytes()]
     # The cap of the owner is spent.
-    pipeline.call("run", "wasp", "--config", str(pipeline.config(private="clinic", execution={"seed": 7})), code=3)
+    pipeline.call(
+        "run",
+        "wasp",
+        "--config",
+        str(pipeline.config(private="clinic", execution={"seed": 7})),
+        code=3,
+    )
     pipeline.answer("resume", summary["run_id"])

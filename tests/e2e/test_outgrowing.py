@@ -22,7 +22,16 @@ from tests.support.servers.postgres import execute, postgres_server
 from tests.support.servers.s3 import S3Server, s3_server
 from tests.support.waits import wait_until
 
-SAME = ("run_id", "accuracy", "macro_f1", "fid", "epsilon_spent", "n_synthetic", "releases", "iterations")
+SAME = (
+    "run_id",
+    "accuracy",
+    "macro_f1",
+    "fid",
+    "epsilon_spent",
+    "n_synthetic",
+    "releases",
+    "iterations",
+)
 TINY: dict[str, Any] = {"method": {"iterations": 2, "samples": 24}}
 """Changes of SMALL for what `make test-nightly` runs: two iterations, one release."""
 
@@ -52,7 +61,9 @@ def machines(api: str, homes: Sequence[Path], **variables: str) -> list[Pipeline
     for home in homes:
         home.mkdir(mode=0o700)
         open_secret(home)
-        (home / "private" / "ledger.key").write_bytes((homes[0] / "private" / "ledger.key").read_bytes())
+        (home / "private" / "ledger.key").write_bytes(
+            (homes[0] / "private" / "ledger.key").read_bytes()
+        )
     return [Pipeline(home, api, extra=variables) for home in homes]
 
 
@@ -60,10 +71,16 @@ def result(pipeline: Pipeline, **changes: Any) -> tuple[dict[str, Any], dict[str
     """Run, and return what must be the same: the numbers, the releases, the synthetic texts."""
     summary = pipeline.run(**changes)
     location = pipeline.home / "runs" / summary["run_id"] / "synthetic.parquet"
-    return {name: summary[name] for name in SAME}, pipeline.releases(summary["run_id"]), location.read_bytes()
+    return (
+        {name: summary[name] for name in SAME},
+        pipeline.releases(summary["run_id"]),
+        location.read_bytes(),
+    )
 
 
-def test_a_run_on_a_cluster_has_the_result_of_threads_that_read_its_noise_back(api: str, tmp_path: Path) -> None:
+def test_a_run_on_a_cluster_has_the_result_of_threads_that_read_its_noise_back(
+    api: str, tmp_path: Path
+) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         cluster = Pipeline(tmp_path / "dask", api, extra={"DASK_TEMPORARY_DIRECTORY": scratch})
         expected = result(cluster, **TINY, execution={"task_runner": "dask", "max_workers": 2})
@@ -74,23 +91,41 @@ def test_a_run_on_a_cluster_has_the_result_of_threads_that_read_its_noise_back(a
     assert threads.released() == ["vote-0"]
 
 
-def test_each_model_writes_on_the_worker_of_its_own_pool(own_server: tuple[str, Path], tmp_path: Path) -> None:
+def test_each_model_writes_on_the_worker_of_its_own_pool(
+    own_server: tuple[str, Path], tmp_path: Path
+) -> None:
     api, folder = own_server
     pipeline = Pipeline(tmp_path / "home", api)
     here = pipeline.environment | {"PYTHONPATH": str(ROOT), "PREFECT_HOME": str(folder)}
 
     def prefect(*words: str) -> None:
-        subprocess.run([sys.executable, "-m", "prefect", "--no-prompt", *words], cwd=ROOT, env=here, check=True)
+        subprocess.run(
+            [sys.executable, "-m", "prefect", "--no-prompt", *words], cwd=ROOT, env=here, check=True
+        )
 
     plms = [plm | {"deployment": f"write-texts/{plm['name']}"} for plm in SMALL["plms"]]
-    refused = pipeline.call("run", "wasp", "--config", str(pipeline.config(**TINY, plms=plms)), code=2)
+    refused = pipeline.call(
+        "run", "wasp", "--config", str(pipeline.config(**TINY, plms=plms)), code=2
+    )
     assert "the Prefect server has no deployment write-texts/clerk" in refused.stderr
     workers = []
     try:
         for name in ("clerk", "novelist"):
             prefect("work-pool", "create", name, "--type", "process")
-            prefect("deploy", "flows.engine.remote_writing.write_texts", "--name", name, "--pool", name)
-            start = [sys.executable, "-m", "prefect", "worker", "start", "--pool", name, "--name", f"worker of {name}"]
+            prefect(
+                "deploy", "flows.engine.remote_writing.write_texts", "--name", name, "--pool", name
+            )
+            start = [
+                sys.executable,
+                "-m",
+                "prefect",
+                "worker",
+                "start",
+                "--pool",
+                name,
+                "--name",
+                f"worker of {name}",
+            ]
             workers.append(subprocess.Popen(start, cwd=ROOT, env=here))
         summary = pipeline.run(**TINY, plms=plms)
     finally:
@@ -99,9 +134,13 @@ def test_each_model_writes_on_the_worker_of_its_own_pool(own_server: tuple[str, 
             worker.wait(timeout=60)
     runs = call_api(api, "/flow_runs/filter", {"flows": {"name": {"any_": ["write-texts"]}}})
     written = sorted((run["name"], run["work_pool_name"], run["state"]["name"]) for run in runs)
-    assert written == [(f"write {name} t={t}", name, "Completed") for name in ("clerk", "novelist") for t in (0, 1)]
+    assert written == [
+        (f"write {name} t={t}", name, "Completed") for name in ("clerk", "novelist") for t in (0, 1)
+    ]
     alone = pipeline.with_same_ledger(tmp_path / "alone")
-    assert {name: alone.run(**TINY)[name] for name in SAME} == {name: summary[name] for name in SAME}
+    assert {name: alone.run(**TINY)[name] for name in SAME} == {
+        name: summary[name] for name in SAME
+    }
 
 
 @contextmanager
@@ -110,13 +149,28 @@ def dask_cluster(folder: Path, environment: dict[str, str]) -> Iterator[str]:
     port = free_port()
     address = f"tcp://127.0.0.1:{port}"
     tool, here = [sys.executable, "-m"], ["--host", "127.0.0.1", "--no-dashboard"]
-    worker = [*tool, "distributed.cli.dask_worker", address, *here, "--nthreads", "1", "--local-directory", str(folder)]
-    commands = [[*tool, "distributed.cli.dask_scheduler", *here, "--port", str(port)], worker, worker]
+    worker = [
+        *tool,
+        "distributed.cli.dask_worker",
+        address,
+        *here,
+        "--nthreads",
+        "1",
+        "--local-directory",
+        str(folder),
+    ]
+    commands = [
+        [*tool, "distributed.cli.dask_scheduler", *here, "--port", str(port)],
+        worker,
+        worker,
+    ]
     started = []
     try:
         for number, command in enumerate(commands):
             with (folder / f"dask-{number}.log").open("wb") as log:
-                started.append(subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log))
+                started.append(
+                    subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log)
+                )
         yield address
     finally:
         for process in reversed(started):
@@ -126,12 +180,18 @@ def dask_cluster(folder: Path, environment: dict[str, str]) -> Iterator[str]:
 
 
 @pytest.mark.slow
-def test_a_dask_worker_that_sees_another_budget_book_spends_nothing(api: str, tmp_path: Path, database: str) -> None:
+def test_a_dask_worker_that_sees_another_budget_book_spends_nothing(
+    api: str, tmp_path: Path, database: str
+) -> None:
     pipeline = Pipeline(tmp_path / "home", api, extra={"WASP_LEDGER_URL": database})
-    elsewhere = {name: value for name, value in pipeline.environment.items() if name != "WASP_LEDGER_URL"}
+    elsewhere = {
+        name: value for name, value in pipeline.environment.items() if name != "WASP_LEDGER_URL"
+    }
     with dask_cluster(tmp_path, elsewhere | {"PYTHONPATH": str(ROOT)}) as address:
         execution = {"task_runner": "dask", "cluster": address, "max_workers": 2}
-        done = pipeline.call("run", "wasp", "--config", str(pipeline.config(execution=execution)), "--json")
+        done = pipeline.call(
+            "run", "wasp", "--config", str(pipeline.config(execution=execution)), "--json"
+        )
     assert done.returncode == 1
     assert "Set WASP_LEDGER_URL on every machine of the cluster" in done.stderr
     assert pipeline.released() == []
@@ -141,16 +201,25 @@ def test_a_dask_worker_that_sees_another_budget_book_spends_nothing(api: str, tm
 def test_a_run_that_dies_on_one_machine_goes_on_on_another(
     api: str, tmp_path: Path, database: str, s3: S3Server
 ) -> None:
-    shared = s3.environment | {"WASP_ARTIFACTS": s3.bucket("wasp-test"), "WASP_LEDGER_URL": database}
-    first, second, alone = machines(api, [tmp_path / name for name in ("first", "second", "alone")], **shared)
+    shared = s3.environment | {
+        "WASP_ARTIFACTS": s3.bucket("wasp-test"),
+        "WASP_LEDGER_URL": database,
+    }
+    first, second, alone = machines(
+        api, [tmp_path / name for name in ("first", "second", "alone")], **shared
+    )
     config = first.config()
     process = first.start("run", "wasp", "--config", str(config), "--json")
     try:
-        wait_until(lambda: any("iteration=0/_release" in name for name in s3.names("wasp-test")), process)
+        wait_until(
+            lambda: any("iteration=0/_release" in name for name in s3.names("wasp-test")), process
+        )
     finally:
         process.send_signal(signal.SIGKILL)
         process.communicate()
-    [release] = [name for name in s3.names("wasp-test") if name.endswith("iteration=0/release.parquet")]
+    [release] = [
+        name for name in s3.names("wasp-test") if name.endswith("iteration=0/release.parquet")
+    ]
     drawn, run_id = s3.get(f"wasp-test/{release}"), release.split("/")[2]
     states = {run["run_id"]: run["state"] for run in second.answer("runs")["runs"]}
     assert states == {run_id: "interrupted"}
@@ -177,12 +246,16 @@ def test_a_run_that_dies_on_one_machine_goes_on_on_another(
 
 
 @pytest.mark.slow
-def test_while_the_store_is_away_a_run_stops_and_then_goes_on(api: str, tmp_path: Path, s3: S3Server) -> None:
+def test_while_the_store_is_away_a_run_stops_and_then_goes_on(
+    api: str, tmp_path: Path, s3: S3Server
+) -> None:
     shared = s3.environment | {"WASP_ARTIFACTS": s3.bucket("wasp-test")}
     pipeline = Pipeline(tmp_path / "home", api, extra=shared)
     config = pipeline.config()
     process = pipeline.start("run", "wasp", "--config", str(config), "--json")
-    wait_until(lambda: any("iteration=0/_release" in name for name in s3.names("wasp-test")), process)
+    wait_until(
+        lambda: any("iteration=0/_release" in name for name in s3.names("wasp-test")), process
+    )
     os.kill(s3.process.pid, signal.SIGSTOP)  # it hangs: the worst way not to answer
     try:
         _, errors = process.communicate(timeout=500)

@@ -35,10 +35,14 @@ def dollars_of(server: VendorServer) -> float:
 
 
 def test_two_vendors_write_and_everything_is_paid_once(pipeline: Pipeline) -> None:
-    numbers = itertools.count()  # a request without a seed has another answer each time, as of the vendor itself
+    numbers = (
+        itertools.count()
+    )  # a request without a seed has another answer each time, as of the vendor itself
     tokens = (11, 7)
     text = "A text numbered {} with some words."
-    with VendorServer(plan=lambda request: ok(request, text.format(next(numbers)), tokens=tokens)) as server:
+    with VendorServer(
+        plan=lambda request: ok(request, text.format(next(numbers)), tokens=tokens)
+    ) as server:
         plms = [server.plm(**PAID), server.plm(**CLAUDE)]
         summary = pipeline.run(plms=plms, **SHORT)
         assert summary["n_synthetic"] == 24
@@ -84,17 +88,26 @@ def test_money_at_a_server_without_usage_is_estimated_and_marked(pipeline: Pipel
     assert plan["dollars_about"] > 0
     shown = pipeline.call("show", summary["run_id"]).stdout
     assert f"(of which {format_dollars(summary['dollars'])} estimated)" in shown
-    assert "the server did not report the tokens of 24 calls" in Path(summary["report"]).read_text(encoding="utf-8")
-    manifest = json.loads((pipeline.home / "runs" / summary["run_id"] / "manifest.json").read_text())
+    assert "the server did not report the tokens of 24 calls" in Path(summary["report"]).read_text(
+        encoding="utf-8"
+    )
+    manifest = json.loads(
+        (pipeline.home / "runs" / summary["run_id"] / "manifest.json").read_text()
+    )
     assert manifest["dollars_estimated"] == summary["dollars_estimated"]
 
 
 def files_with(word: str, folder: Path) -> list[Path]:
-    return [path for path in folder.rglob("*") if path.is_file() and word.encode() in path.read_bytes()]
+    return [
+        path for path in folder.rglob("*") if path.is_file() and word.encode() in path.read_bytes()
+    ]
 
 
 def test_the_key_is_written_nowhere(pipeline: Pipeline) -> None:
-    with VendorServer() as server, VendorServer(plan=lambda request: failure(401, KEY, code="invalid_api_key")) as bad:
+    with (
+        VendorServer() as server,
+        VendorServer(plan=lambda request: failure(401, KEY, code="invalid_api_key")) as bad,
+    ):
         plms = [server.plm(**PAID), bad.plm(**CLAUDE)]
         config = pipeline.config(plms=plms, execution={"on_model_down": "continue"}, **ENOUGH)
         done = pipeline.call("run", "wasp", "--config", str(config), "--json")
@@ -109,7 +122,9 @@ def test_the_key_is_written_nowhere(pipeline: Pipeline) -> None:
 def test_a_key_may_lie_in_a_secret_block_of_prefect(pipeline: Pipeline) -> None:
     save = f"from prefect.blocks.system import Secret; Secret(value={BLOCK!r}).save('vendor-key', overwrite=True)"
     environment = os.environ | {"PREFECT_API_URL": pipeline.api}
-    subprocess.run([sys.executable, "-c", save], env=environment, cwd=ROOT, check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-c", save], env=environment, cwd=ROOT, check=True, capture_output=True
+    )
     with VendorServer() as server:
         plms = [server.plm(**PAID, key="prefect:vendor-key")]
         summary = pipeline.run(plms=plms, **SHORT)
@@ -117,7 +132,9 @@ def test_a_key_may_lie_in_a_secret_block_of_prefect(pipeline: Pipeline) -> None:
     assert summary["n_synthetic"] == 24
     assert files_with(BLOCK, pipeline.home) == []
     missing = [server.plm(**PAID, key="prefect:no-such-block")]
-    refused = pipeline.call("run", "wasp", "--config", str(pipeline.config(plms=missing, **SHORT)), code=2)
+    refused = pipeline.call(
+        "run", "wasp", "--config", str(pipeline.config(plms=missing, **SHORT)), code=2
+    )
     assert "no Secret block 'no-such-block'" in refused.stderr
 
 

@@ -11,13 +11,26 @@ from tests.support.servers.vendor import VendorServer
 from tests.support.waits import wait_until
 
 EVERYTHING = ("--intermediate-older-than", "0m")
-KEPT = ("manifest.json", "summary.json", "report.json", "report.html", "synthetic.parquet", "student/student.json")
+KEPT = (
+    "manifest.json",
+    "summary.json",
+    "report.json",
+    "report.html",
+    "synthetic.parquet",
+    "student/student.json",
+)
 
 
 def content(home: Path) -> dict[str, bytes]:
-    files = (path for path in home.rglob("*") if path.is_file() and path.parts[len(home.parts)] != "prefect")
+    files = (
+        path
+        for path in home.rglob("*")
+        if path.is_file() and path.parts[len(home.parts)] != "prefect"
+    )
     return {
-        str(path.relative_to(home)): path.read_bytes() for path in files if not path.name.endswith(("-wal", "-shm"))
+        str(path.relative_to(home)): path.read_bytes()
+        for path in files
+        if not path.name.endswith(("-wal", "-shm"))
     }
 
 
@@ -27,7 +40,12 @@ def lines_of_the_book(pipeline: Pipeline) -> list[str]:
 
 def check_usable(pipeline: Pipeline, run_id: str, folder: Path) -> None:
     """A finished run is still there for everybody who looks at it."""
-    for arguments in (("show", run_id), ("report", run_id), ("export", run_id, str(folder)), ("budget", "verify")):
+    for arguments in (
+        ("show", run_id),
+        ("report", run_id),
+        ("export", run_id, str(folder)),
+        ("budget", "verify"),
+    ):
         pipeline.answer(*arguments)
     assert (folder / "synthetic.parquet").exists()
     for name in KEPT:
@@ -35,9 +53,15 @@ def check_usable(pipeline: Pipeline, run_id: str, folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_cleaned_run_stays_finished_until_it_is_made_again_on_purpose(pipeline: Pipeline, tmp_path: Path) -> None:
+def test_a_cleaned_run_stays_finished_until_it_is_made_again_on_purpose(
+    pipeline: Pipeline, tmp_path: Path
+) -> None:
     run_id = pipeline.run()["run_id"]
-    releases, book, before = pipeline.releases(run_id), lines_of_the_book(pipeline), content(pipeline.home)
+    releases, book, before = (
+        pipeline.releases(run_id),
+        lines_of_the_book(pipeline),
+        content(pipeline.home),
+    )
 
     message = pipeline.answer("clean", *EVERYTHING)
     assert content(pipeline.home) == before, "without --yes nothing changes"
@@ -49,7 +73,9 @@ def test_a_cleaned_run_stays_finished_until_it_is_made_again_on_purpose(pipeline
         "completions",
     }
     assert all(item["why"] for item in message["going"])
-    assert {item["bytes"] for item in message["going"] if item["kind"] == "private caches"} == {None}
+    assert {item["bytes"] for item in message["going"] if item["kind"] == "private caches"} == {
+        None
+    }
 
     gone = pipeline.answer("clean", *EVERYTHING, "--yes")
     assert gone["bytes"] == message["bytes"] > 0
@@ -60,12 +86,16 @@ def test_a_cleaned_run_stays_finished_until_it_is_made_again_on_purpose(pipeline
     assert lines_of_the_book(pipeline) == book
     assert (pipeline.home / "private/ledger.key").read_bytes() == before["private/ledger.key"]
     check_usable(pipeline, run_id, tmp_path / "bundle")
-    book = lines_of_the_book(pipeline)  # an export is written down, and that it looked for repeated passages
+    book = lines_of_the_book(
+        pipeline
+    )  # an export is written down, and that it looked for repeated passages
 
     stands = pipeline.run()
     assert "wasp clean removed 72 texts by clerk, novelist" in stands["removed"]
     assert "--respend" in stands["removed"]
-    assert {path for path in paths if (pipeline.home / path).exists()} == set(), "nothing is made again for it"
+    assert {path for path in paths if (pipeline.home / path).exists()} == set(), (
+        "nothing is made again for it"
+    )
 
     again = pipeline.answer("resume", run_id, "--respend")
     assert "removed" not in again
@@ -105,14 +135,18 @@ def test_an_unfinished_run_that_lost_its_texts_stops_before_anything_is_requeste
 
 
 @pytest.mark.slow
-def test_killed_in_the_middle_of_cleaning_everything_is_usable(pipeline: Pipeline, tmp_path: Path) -> None:
+def test_killed_in_the_middle_of_cleaning_everything_is_usable(
+    pipeline: Pipeline, tmp_path: Path
+) -> None:
     run_id = pipeline.run()["run_id"]
     releases = pipeline.releases(run_id)
     many = pipeline.home / "runs" / run_id / "iteration=0" / "plm=clerk"
     for number in range(3000):
         (many / f"copy-{number}.parquet").write_bytes(b"x" * 100)
     process = pipeline.start("clean", *EVERYTHING, "--yes", "--json")
-    while process.poll() is None and not (pipeline.home / "runs" / run_id / "removed.json").exists():
+    while (
+        process.poll() is None and not (pipeline.home / "runs" / run_id / "removed.json").exists()
+    ):
         time.sleep(0.001)
     process.send_signal(signal.SIGKILL)
     process.communicate()

@@ -27,7 +27,11 @@ def own_task(folder: Path, description: str) -> Path:
 def left_running(home: Path) -> list[list[str]]:
     """Return the processes that work in this state folder."""
     processes = [process.info for process in psutil.process_iter(["environ", "cmdline"])]
-    return [about["cmdline"] for about in processes if (about["environ"] or {}).get("WASP_HOME") == str(home)]
+    return [
+        about["cmdline"]
+        for about in processes
+        if (about["environ"] or {}).get("WASP_HOME") == str(home)
+    ]
 
 
 @pytest.mark.parametrize(("sent", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
@@ -45,13 +49,19 @@ def test_a_stopped_run_says_how_to_go_on_and_leaves_no_server_behind(
     _, rest = run.communicate(timeout=90)
     assert run.returncode == status
     assert "Interrupted. Resume with: wasp resume wasp-support-desk-" in seen + rest
-    assert re.search(r"Interrupted: epsilon 4 stays reserved .* wasp abandon wasp-support-desk-", seen + rest)
-    wait_until(lambda: not left_running(pipeline.home), log=lambda: left_running(pipeline.home), seconds=15)
+    assert re.search(
+        r"Interrupted: epsilon 4 stays reserved .* wasp abandon wasp-support-desk-", seen + rest
+    )
+    wait_until(
+        lambda: not left_running(pipeline.home), log=lambda: left_running(pipeline.home), seconds=15
+    )
 
 
 def test_nobody_waits_for_the_step_that_a_stopped_run_is_in(tmp_path: Path) -> None:
     pipeline = Pipeline(tmp_path / "home")
-    run = pipeline.start("run", "wasp", "--config", str(pipeline.config(method={"samples": 200_000})))
+    run = pipeline.start(
+        "run", "wasp", "--config", str(pipeline.config(method={"samples": 200_000}))
+    )
     for line in run.stderr:
         if " s left" in line:
             break
@@ -68,8 +78,14 @@ def test_nobody_waits_for_the_step_that_a_stopped_run_is_in(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("stage", "lines"),
     [
-        ("starting Prefect's temporary server", ["Interrupted. Start again with: wasp run wasp --config "]),
-        ("write novelist t=0", ["Interrupted. Resume with: wasp resume ", "Interrupted: epsilon 4 stays reserved"]),
+        (
+            "starting Prefect's temporary server",
+            ["Interrupted. Start again with: wasp run wasp --config "],
+        ),
+        (
+            "write novelist t=0",
+            ["Interrupted. Resume with: wasp resume ", "Interrupted: epsilon 4 stays reserved"],
+        ),
         ("reading the private records", ["Interrupted. Resume with: wasp resume "]),
         ("2 of 2 iterations done", ["Interrupted. Resume with: wasp resume "]),
     ],
@@ -79,7 +95,9 @@ def test_ctrl_c_in_a_terminal_ends_a_run_soon_and_without_tracebacks(
 ) -> None:
     pipeline = Pipeline(tmp_path / "home")
     config = pipeline.config(method={"samples": 720, "iterations": 2})
-    with Terminal("run", "wasp", "--config", str(config), environment=pipeline.environment) as terminal:
+    with Terminal(
+        "run", "wasp", "--config", str(config), environment=pipeline.environment
+    ) as terminal:
         terminal.wait_for(stage)
         terminal.press(CTRL_C)
         code, _ = terminal.end(seconds=60)
@@ -89,14 +107,18 @@ def test_ctrl_c_in_a_terminal_ends_a_run_soon_and_without_tracebacks(
         assert line in shown
     assert "Traceback" not in shown
     assert "Error" not in shown
-    wait_until(lambda: not left_running(pipeline.home), log=lambda: left_running(pipeline.home), seconds=30)
+    wait_until(
+        lambda: not left_running(pipeline.home), log=lambda: left_running(pipeline.home), seconds=30
+    )
 
 
 def test_a_second_ctrl_c_ends_a_run_at_once(tmp_path: Path) -> None:
     pipeline = Pipeline(tmp_path / "home", extra={"VENDOR_KEY": "sk-none"})
     with VendorServer(latency=120) as server:
         config = pipeline.config(plms=[server.plm(name="gpt", model="m", options={"timeout": 100})])
-        with Terminal("run", "wasp", "--config", str(config), environment=pipeline.environment) as terminal:
+        with Terminal(
+            "run", "wasp", "--config", str(config), environment=pipeline.environment
+        ) as terminal:
             wait_until(lambda: server.count >= 4, terminal.process, every=0.05)
             terminal.press(CTRL_C)
             terminal.wait_for("Press Ctrl-C again to cancel them")
@@ -104,7 +126,9 @@ def test_a_second_ctrl_c_ends_a_run_at_once(tmp_path: Path) -> None:
             code, waited = terminal.end(seconds=60)
         assert code == 130, terminal.shown[-3000:]
         assert waited < 30, "the calls in flight take 100 s"
-    wait_until(lambda: not left_running(pipeline.home), log=lambda: left_running(pipeline.home), seconds=30)
+    wait_until(
+        lambda: not left_running(pipeline.home), log=lambda: left_running(pipeline.home), seconds=30
+    )
 
 
 @pytest.mark.slow
@@ -129,7 +153,10 @@ def test_a_run_started_with_relative_paths_is_resumed_from_another_folder(tmp_pa
     lines = (f"{label} row {n},{label}" for label in load_task(task).label_names for n in range(4))
     (tmp_path / "rows.csv").write_text("text,label\n" + "\n".join(lines), encoding="utf-8")
     config = pipeline.config(
-        task=task.name, private={"path": "rows.csv"}, method={"iterations": 2, "samples": 24}, test=None
+        task=task.name,
+        private={"path": "rows.csv"},
+        method={"iterations": 2, "samples": 24},
+        test=None,
     )
 
     started = pipeline.answer("run", "wasp", "--config", str(config), folder=tmp_path)
@@ -141,7 +168,10 @@ def test_a_run_started_with_relative_paths_is_resumed_from_another_folder(tmp_pa
 def test_a_run_that_is_interrupted_pays_for_each_completion_once(tmp_path: Path) -> None:
     pipeline = Pipeline(tmp_path / "home", extra={"VENDOR_KEY": "sk-none"})
     with VendorServer(latency=0.5) as server:
-        models = [server.plm(name=f"gpt-{n}", model=f"m{n}", concurrency=8, options={"tries": 2}) for n in range(2)]
+        models = [
+            server.plm(name=f"gpt-{n}", model=f"m{n}", concurrency=8, options={"tries": 2})
+            for n in range(2)
+        ]
         config = pipeline.config(plms=models, method={"iterations": 2, "samples": 96})
         run = pipeline.start("run", "wasp", "--config", str(config), "--json")
         wait_until(lambda: server.count >= 24, run, every=0.01)
@@ -158,5 +188,8 @@ def test_a_run_that_is_interrupted_pays_for_each_completion_once(tmp_path: Path)
         report = Path(summary["report"]).read_text(encoding="utf-8")
         assert "Calls by endpoint and outcome" in report
         assert f"gpt-0 at {server.url.removeprefix('http://')}" in report
-        seeds = [(request.prompt, request.body["seed"], request.body["model"]) for request in server.requests]
+        seeds = [
+            (request.prompt, request.body["seed"], request.body["model"])
+            for request in server.requests
+        ]
         assert len(seeds) == len(set(seeds)) > stopped

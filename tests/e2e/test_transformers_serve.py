@@ -31,16 +31,33 @@ def served(tmp_path: Path) -> Iterator[tuple[Path, str]]:
     (cached / "refs").mkdir()
     (cached / "refs/main").write_text(COMMIT)
     program = str(Path(sys.executable).with_name("transformers"))
-    command = [program, "serve", str(model), "--host", "127.0.0.1", "--port", str(port), "--device", "cpu"]
+    command = [
+        program,
+        "serve",
+        str(model),
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+        "--device",
+        "cpu",
+    ]
     environment = {**os.environ, "HF_HOME": str(home), "HF_HUB_OFFLINE": "1"}
     with serving(command, f"http://127.0.0.1:{port}/health", home / "server.log", environment):
         yield model, f"http://127.0.0.1:{port}/v1"
 
 
-def test_a_served_model_answers_every_prompt_and_its_tokens_are_counted(served: tuple[Path, str]) -> None:
+def test_a_served_model_answers_every_prompt_and_its_tokens_are_counted(
+    served: tuple[Path, str],
+) -> None:
     model, url = served
-    spec = ModelSpec("clerk", "openai", str(model), {"endpoint": url, "key": "none", "concurrency": 4})
-    prompts = [Prompt(f"Write text number {number}.", "a", seed=number, max_tokens=12) for number in range(8)]
+    spec = ModelSpec(
+        "clerk", "openai", str(model), {"endpoint": url, "key": "none", "concurrency": 4}
+    )
+    prompts = [
+        Prompt(f"Write text number {number}.", "a", seed=number, max_tokens=12)
+        for number in range(8)
+    ]
     answers = OpenAIModel.from_spec(spec).complete(prompts)
     assert {answer.finish_reason for answer in answers} <= {"stop", "length"}
     assert len({answer.text for answer in answers}) > 1

@@ -17,11 +17,15 @@ def replaying(pipeline: Pipeline) -> dict[str, object]:
     rows = pd.read_parquet(DESK / "test.parquet")
     labels = sorted(rows["label"].unique())
     answers = pipeline.home.parent / "answers.parquet"
-    rows.assign(label=rows["label"].map(dict(zip(labels, [*labels[1:], labels[0]], strict=True)))).to_parquet(answers)
+    rows.assign(
+        label=rows["label"].map(dict(zip(labels, [*labels[1:], labels[0]], strict=True)))
+    ).to_parquet(answers)
     return pipeline.run(plms=[{"name": "replay", "connector": "recorded", "model": str(answers)}])
 
 
-def test_a_run_whose_texts_teach_nothing_warns_in_every_place(pipeline: Pipeline, api: str, tmp_path: Path) -> None:
+def test_a_run_whose_texts_teach_nothing_warns_in_every_place(
+    pipeline: Pipeline, api: str, tmp_path: Path
+) -> None:
     summary = replaying(pipeline)
     run_id, useful = str(summary["run_id"]), summary["usefulness"]
     assert (summary["state"], summary["degraded"]) == ("done", False)
@@ -51,13 +55,18 @@ def test_a_run_whose_texts_teach_nothing_warns_in_every_place(pipeline: Pipeline
     assert (state["type"], state["name"]) == ("COMPLETED", "Completed")
     assert useful["line"] in state["message"]
     assert WARNING in state["message"]
-    assert "warning     student accuracy" in artifacts(api, str(summary["prefect_run_id"]))["report"]["data"]
+    assert (
+        "warning     student accuracy"
+        in artifacts(api, str(summary["prefect_run_id"]))["report"]["data"]
+    )
 
     better = max(useful["zero_shot"]["value"], useful["zero_shot_soft"]["value"])
     assert summary["zero_shot_accuracy"] == better
     assert summary["adapted_accuracy"] is summary["release_accuracy"] is None
 
-    exported = pipeline.call("export", run_id, str(tmp_path / "bundle"), "--no-overlap-check", code=0)
+    exported = pipeline.call(
+        "export", run_id, str(tmp_path / "bundle"), "--no-overlap-check", code=0
+    )
     assert f"warning: {useful['warnings'][0]}" in exported.stdout
     readme = (tmp_path / "bundle" / "README.md").read_text()
     assert "## Usefulness" in readme

@@ -14,7 +14,10 @@ from tests.support.runs.pipeline import SMALL, Pipeline
 
 NO_LABEL = {"label": ""}
 AUTO = {"guidance": "auto", "iterations": 3, "samples": 72, "examples": 4}
-RUNS: dict[str, dict[str, Any]] = {"wasp": {}, "wasp auto": {"method": AUTO, "private": {"declared_rows": 300}}}
+RUNS: dict[str, dict[str, Any]] = {
+    "wasp": {},
+    "wasp auto": {"method": AUTO, "private": {"declared_rows": 300}},
+}
 RUNS |= {"aug_pe": {}, "pre_text": {}, "dp_kps": {}, "dp_sgd_gen": {}}
 FEW = ("wasp auto", "dp_kps")
 
@@ -24,11 +27,20 @@ def without_classes(pipeline: Pipeline, **changes: Any) -> dict[str, Any]:
     task = pipeline.home.parent / "lines.yaml"
     task.write_text(yaml.safe_dump({"name": "lines", "item": "line of a support desk"}))
     private, test = (SMALL[name] | NO_LABEL for name in ("private", "test"))
-    return {"task": str(task), "test": test, **changes, "private": private | changes.get("private", {})}
+    return {
+        "task": str(task),
+        "test": test,
+        **changes,
+        "private": private | changes.get("private", {}),
+    }
 
 
-@pytest.mark.parametrize("run", [pytest.param(name, marks=() if name in FEW else pytest.mark.slow) for name in RUNS])
-def test_a_run_writes_exports_and_measures_texts_without_classes(api: str, tmp_path: Path, run: str) -> None:
+@pytest.mark.parametrize(
+    "run", [pytest.param(name, marks=() if name in FEW else pytest.mark.slow) for name in RUNS]
+)
+def test_a_run_writes_exports_and_measures_texts_without_classes(
+    api: str, tmp_path: Path, run: str
+) -> None:
     pipeline = Pipeline(tmp_path / "home", api, method=run.split()[0])
     summary = pipeline.run(**without_classes(pipeline, **RUNS[run]))
     assert (summary["state"], summary["macro_f1"], summary["classes"]) == ("done", None, [])
@@ -57,8 +69,14 @@ def test_a_run_writes_exports_and_measures_texts_without_classes(api: str, tmp_p
 def test_classes_of_rows_and_task_must_agree(pipeline: Pipeline) -> None:
     groups = without_classes(pipeline)
     for changes, message in (
-        ({"task": "support_desk"}, "private.label: is empty, but the task has labels. Name the column of the class"),
-        ({"test": SMALL["test"]}, "test.label: the task has no labels, so no class is read. Write test.label: ''"),
+        (
+            {"task": "support_desk"},
+            "private.label: is empty, but the task has labels. Name the column of the class",
+        ),
+        (
+            {"test": SMALL["test"]},
+            "test.label: the task has no labels, so no class is read. Write test.label: ''",
+        ),
         ({"text_labels": "soft"}, "text_labels: soft needs a task with labels. Remove it"),
     ):
         config = str(pipeline.config(**groups | changes))
@@ -70,5 +88,8 @@ def test_a_method_that_trains_on_classes_refuses_a_task_without(home: Path, meth
     pipeline = Pipeline(home, method=method)
     groups = without_classes(pipeline)
     groups |= {"private": None} if method == "fusegen" else {}
-    with pytest.raises(ConfigError, match=f"task: 'lines' has no labels, but {method} trains on classes. Add labels"):
+    with pytest.raises(
+        ConfigError,
+        match=f"task: 'lines' has no labels, but {method} trains on classes. Add labels",
+    ):
         start.plan(method, pipeline.config(**groups), [])

@@ -10,7 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.infra_files import INFRA, SECRETS, MissingVariable, beside_python, compose, plain_environment
+from tests.support.infra_files import (
+    INFRA,
+    SECRETS,
+    MissingVariable,
+    beside_python,
+    compose,
+    plain_environment,
+)
 from tests.support.paths import ROOT
 
 FILES = [INFRA / "compose.yaml", INFRA / "compose.gpu.yaml"]
@@ -29,7 +36,10 @@ def test_no_service_starts_with_an_empty_password(name):
 
 def test_what_is_published_is_bound_to_loopback_unless_a_person_says_otherwise():
     published = {name: entry["ports"] for name, entry in services().items() if "ports" in entry}
-    assert published == {"prefect-server": ["127.0.0.1:4200:4200"], "mlflow": ["127.0.0.1:5000:5000"]}
+    assert published == {
+        "prefect-server": ["127.0.0.1:4200:4200"],
+        "mlflow": ["127.0.0.1:5000:5000"],
+    }
     other = services(WASP_BIND="192.0.2.7", PREFECT_PORT="4300", MLFLOW_PORT="5300")
     assert other["prefect-server"]["ports"] == ["192.0.2.7:4300:4200"]
     assert other["mlflow"]["ports"] == ["192.0.2.7:5300:5000"]
@@ -37,7 +47,9 @@ def test_what_is_published_is_bound_to_loopback_unless_a_person_says_otherwise()
 
 
 def test_only_the_worker_sees_private_rows_and_cannot_change_them():
-    mounts = {name: entry.get("volumes", []) for name, entry in services(WASP_DATA="/srv/rows").items()}
+    mounts = {
+        name: entry.get("volumes", []) for name, entry in services(WASP_DATA="/srv/rows").items()
+    }
     private = {"type": "bind", "source": "/srv/rows", "target": "/data", "read_only": True}
     assert private in mounts.pop("worker")
     assert "rows" not in json.dumps(mounts)
@@ -47,8 +59,13 @@ def test_only_the_worker_sees_private_rows_and_cannot_change_them():
 def test_keys_of_paid_models_and_the_ledger_reach_the_worker_alone():
     result = services()
     assert [name for name, entry in result.items() if "env_file" in entry] == ["worker"]
-    assert [name for name, entry in result.items() if "WASP_LEDGER_URL" in entry["environment"]] == ["worker"]
-    assert [name for name, entry in result.items() if "pg3" in json.dumps(entry)] == ["postgres", "worker"]
+    assert [
+        name for name, entry in result.items() if "WASP_LEDGER_URL" in entry["environment"]
+    ] == ["worker"]
+    assert [name for name, entry in result.items() if "pg3" in json.dumps(entry)] == [
+        "postgres",
+        "worker",
+    ]
 
 
 def test_the_database_is_reached_by_no_other_network():
@@ -60,7 +77,9 @@ def test_the_database_is_reached_by_no_other_network():
 
 def test_the_example_names_every_variable_of_the_compose_file():
     used = set(re.findall(r"\$\{(\w+)", "".join(file.read_text() for file in FILES)))
-    named = set(re.findall(r"^#? ?([A-Z][A-Z_]+)=", (INFRA / ".env.example").read_text(), re.MULTILINE))
+    named = set(
+        re.findall(r"^#? ?([A-Z][A-Z_]+)=", (INFRA / ".env.example").read_text(), re.MULTILINE)
+    )
     assert used == named
 
 
@@ -69,7 +88,9 @@ def test_a_fresh_env_file_has_every_secret_and_is_read_by_its_owner_alone(tmp_pa
         (tmp_path / name).write_bytes((INFRA / name).read_bytes())
     subprocess.run(["sh", str(tmp_path / "new_env.sh")], check=True, capture_output=True)
     made = tmp_path / ".env"
-    values = dict(line.split("=", 1) for line in made.read_text().splitlines() if re.match("[A-Z]", line))
+    values = dict(
+        line.split("=", 1) for line in made.read_text().splitlines() if re.match("[A-Z]", line)
+    )
     assert made.stat().st_mode & 0o077 == 0
     assert all(len(values[name]) >= 44 for name in SECRETS)
     assert len({values[name] for name in SECRETS}) == len(SECRETS)
@@ -87,10 +108,16 @@ TEXT = DOCKERFILE.read_text()
 def instructions() -> list[tuple[str, str]]:
     """Return the instructions with their lines joined."""
     joined = re.sub(r"\\\n\s*", "", re.sub(r"^\s*#.*\n", "", TEXT, flags=re.MULTILINE))
-    return [(line.split(maxsplit=1)[0], line.split(maxsplit=1)[1]) for line in joined.splitlines() if line.strip()]
+    return [
+        (line.split(maxsplit=1)[0], line.split(maxsplit=1)[1])
+        for line in joined.splitlines()
+        if line.strip()
+    ]
 
 
-@pytest.mark.parametrize(("linter", "files"), [("hadolint", [DOCKERFILE]), ("shellcheck", sorted(INFRA.rglob("*.sh")))])
+@pytest.mark.parametrize(
+    ("linter", "files"), [("hadolint", [DOCKERFILE]), ("shellcheck", sorted(INFRA.rglob("*.sh")))]
+)
 def test_linters_find_nothing(linter, files):
     assert files
     done = subprocess.run([beside_python(linter), *map(str, files)], capture_output=True, text=True)
@@ -99,9 +126,13 @@ def test_linters_find_nothing(linter, files):
 
 def test_the_extras_of_the_image_exist():
     [extras] = [
-        rest.partition("=")[2] for word, rest in instructions() if word == "ARG" and rest.startswith("WASP_EXTRAS")
+        rest.partition("=")[2]
+        for word, rest in instructions()
+        if word == "ARG" and rest.startswith("WASP_EXTRAS")
     ]
-    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
     assert set(extras.split(",")) <= set(declared)
 
 
@@ -115,7 +146,12 @@ KEPT_OUT = (
     *("mlruns/1/x", ".git/config", "notes.csv"),
 )
 NEEDED = (
-    *("flows/methods/wasp/flow.py", "deployments/configs/demo.yaml", "infra/entrypoint.sh", "requirements.lock"),
+    *(
+        "flows/methods/wasp/flow.py",
+        "deployments/configs/demo.yaml",
+        "infra/entrypoint.sh",
+        "requirements.lock",
+    ),
     "connectors/data/support_desk/private.parquet",
 )
 
@@ -137,7 +173,9 @@ def enters(location: str) -> bool:
         parts = location.split("/")
         heads = ["/".join(parts[: end + 1]) for end in range(len(parts))]
         fits = any(
-            fnmatch.fnmatch(f"/{head}" if pattern.startswith("**/") else head, pattern.replace("**", "*"))
+            fnmatch.fnmatch(
+                f"/{head}" if pattern.startswith("**/") else head, pattern.replace("**", "*")
+            )
             for head in heads
         )
         sent = keep if fits else sent
@@ -190,7 +228,15 @@ def test_the_key_of_the_ledger_comes_from_a_secret_and_never_replaces_one(start,
     secret, key = tmp_path / "secret", tmp_path / "home" / "private" / "ledger.key"
     for content in (b"a" * 32, b"b" * 32):
         secret.write_bytes(content)
-        shown(start("prefect", "worker", "start", WASP_HOME=str(tmp_path / "home"), LEDGER_KEY_FILE=str(secret)))
+        shown(
+            start(
+                "prefect",
+                "worker",
+                "start",
+                WASP_HOME=str(tmp_path / "home"),
+                LEDGER_KEY_FILE=str(secret),
+            )
+        )
     assert (key.read_bytes(), key.stat().st_mode & 0o777) == (b"a" * 32, 0o600)
     assert key.parent.stat().st_mode & 0o777 == (tmp_path / "home").stat().st_mode & 0o777 == 0o700
 
@@ -200,12 +246,17 @@ def test_the_mlflow_server_requests_the_password_of_this_start(start):
     assert first["arguments"] == ["server", "--port", "5000", "--app-name", "basic-auth"]
     assert first["environment"]["MLFLOW_AUTH_ADMIN_USERNAME"] == "nurse"
     assert first["environment"]["MLFLOW_AUTH_ADMIN_PASSWORD"] == "colon:in-password"
-    secrets = {result["environment"]["MLFLOW_FLASK_SERVER_SECRET_KEY"] for result in (first, second)}
+    secrets = {
+        result["environment"]["MLFLOW_FLASK_SERVER_SECRET_KEY"] for result in (first, second)
+    }
     assert [len(secret) for secret in secrets] == [64, 64]
     places = {result["environment"]["MLFLOW_AUTH_CONFIG_PATH"] for result in (first, second)}
     assert len(places) == 2
     for location in places:
-        assert f"database_uri = sqlite:///{location.removesuffix('.ini')}.db" in Path(location).read_text()
+        assert (
+            f"database_uri = sqlite:///{location.removesuffix('.ini')}.db"
+            in Path(location).read_text()
+        )
 
 
 def test_without_the_variable_nobody_is_prompted_and_empty_ones_count_as_unset(start):
@@ -213,7 +264,11 @@ def test_without_the_variable_nobody_is_prompted_and_empty_ones_count_as_unset(s
     for arguments in (("prefect", "server", "start"), ("mlflow", "server")):
         result = shown(start(*arguments, WASP_AUTH="", WASP_BIND="127.0.0.1", **empty))
         assert result["arguments"] == list(arguments[1:])
-        assert not [name for name in result["environment"] if name.endswith(("AUTH_STRING", "PASSWORD", "USERNAME"))]
+        assert not [
+            name
+            for name in result["environment"]
+            if name.endswith(("AUTH_STRING", "PASSWORD", "USERNAME"))
+        ]
         assert not empty.keys() & result["environment"].keys()
 
 

@@ -37,7 +37,9 @@ def test_each_role_reaches_its_own_database_alone(server):
         for database in (*PASSWORDS, "postgres", "template1"):
             if database == role:
                 execute(address(server, role, database), "CREATE TABLE mine (number integer)")
-                execute(address(server, role, database), "CREATE EXTENSION pg_trgm")  # Prefect's migrations do
+                execute(
+                    address(server, role, database), "CREATE EXTENSION pg_trgm"
+                )  # Prefect's migrations do
             else:
                 with pytest.raises(OperationalError, match="permission denied for database"):
                     execute(address(server, role, database), "SELECT 1")
@@ -51,5 +53,14 @@ def make_databases(superuser: str, passwords: dict[str, str]) -> subprocess.Comp
     script = str(INFRA / "postgres" / "databases.sql")
     url = make_url(superuser)
     server = ["--host", str(url.host), "--port", str(url.port), "--username", str(url.username)]
-    command = ["psql", *server, "--set", "ON_ERROR_STOP=1", "--dbname", "postgres", "--file", script]
+    command = [
+        "psql",
+        *server,
+        "--set",
+        "ON_ERROR_STOP=1",
+        "--dbname",
+        "postgres",
+        "--file",
+        script,
+    ]
     return subprocess.run(command, env=environment, capture_output=True, text=True)

@@ -29,7 +29,11 @@ def test_the_files_follow_their_schemas(schema: str, files: str) -> None:
 
 
 def test_the_oldest_and_the_newest_python_are_tested() -> None:
-    named = [line.rpartition(" ")[2] for line in PROJECT["classifiers"] if re.search(r"Python :: 3\.", line)]
+    named = [
+        line.rpartition(" ")[2]
+        for line in PROJECT["classifiers"]
+        if re.search(r"Python :: 3\.", line)
+    ]
     workflow = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())
     tested = workflow["jobs"]["test"]["strategy"]["matrix"]["python"]
     assert tested == [named[0], named[-1]]

@@ -39,7 +39,9 @@ def values(chart: str) -> dict[str, Any]:
 
 
 def manifests(*names: str) -> list[dict[str, Any]]:
-    return [item for name in names for item in yaml.safe_load_all((HELM / f"{name}.yaml").read_text())]
+    return [
+        item for name in names for item in yaml.safe_load_all((HELM / f"{name}.yaml").read_text())
+    ]
 
 
 def accepted(manifest: dict[str, Any]) -> None:
@@ -49,7 +51,9 @@ def accepted(manifest: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "manifest", manifests(*MANIFESTS), ids=lambda item: f"{item['kind']}-{item['metadata'].get('name')}"
+    "manifest",
+    manifests(*MANIFESTS),
+    ids=lambda item: f"{item['kind']}-{item['metadata'].get('name')}",
 )
 def test_kubernetes_accepts_the_manifests(manifest):
     accepted(manifest)
@@ -64,7 +68,9 @@ def secrets(tmp_path_factory) -> dict[str, dict[str, str]]:
     (folder / "helm" / "secrets.sh").write_bytes((HELM / "secrets.sh").read_bytes())
     settings = SECRETS | {"WASP_AUTH": "nurse:it's a: #secret \\ word"}
     (folder / ".env").write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-    done = subprocess.run(["sh", str(folder / "helm" / "secrets.sh")], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["sh", str(folder / "helm" / "secrets.sh")], capture_output=True, text=True, check=True
+    )
     result = list(yaml.safe_load_all(done.stdout))
     for item in result:
         accepted(item)
@@ -75,16 +81,30 @@ def test_secrets_are_made_of_the_env_file_whatever_characters_they_have(secrets)
     assert secrets["wasp-auth"] == {"auth-string": "nurse:it's a: #secret \\ word"}
     assert secrets["wasp-mlflow"]["username"] == "nurse"
     assert secrets["wasp-mlflow"]["password"] == "it's a: #secret \\ word"
-    assert secrets["wasp-worker"]["WASP_LEDGER_URL"] == "postgresql+psycopg2://ledger:pg3@wasp-postgres:5432/ledger"
-    assert secrets["wasp-prefect"]["connection-string"] == "postgresql+asyncpg://prefect:pg1@wasp-postgres:5432/prefect"
+    assert (
+        secrets["wasp-worker"]["WASP_LEDGER_URL"]
+        == "postgresql+psycopg2://ledger:pg3@wasp-postgres:5432/ledger"
+    )
+    assert (
+        secrets["wasp-prefect"]["connection-string"]
+        == "postgresql+asyncpg://prefect:pg1@wasp-postgres:5432/prefect"
+    )
 
 
 def test_every_secret_that_is_named_is_made_with_that_key(secrets):
-    everything = [*(values(chart) for chart in CHARTS), *manifests(*MANIFESTS), *map(template, POOLS)]
+    everything = [
+        *(values(chart) for chart in CHARTS),
+        *manifests(*MANIFESTS),
+        *map(template, POOLS),
+    ]
     named = {pair for item in everything for pair in key_references(item)}
     assert len(named) >= 6
     assert [pair for pair in named if pair[1] not in secrets.get(pair[0], {})] == []
-    whole = {name for item in everything for name in re.findall(r"'secretRef': {'name': '([\w-]+)'}", str(item))}
+    whole = {
+        name
+        for item in everything
+        for name in re.findall(r"'secretRef': {'name': '([\w-]+)'}", str(item))
+    }
     assert whole == {"wasp-worker", "wasp-postgres"} <= set(secrets)
     charts = [
         values("prefect-server")["server"]["basicAuth"],
@@ -99,7 +119,9 @@ def key_references(value: Any) -> list[tuple[str, str]]:
     if isinstance(value, dict):
         mine = [(value["name"], value["key"])] if set(value) == {"name", "key"} else []
         return mine + [pair for item in value.values() for pair in key_references(item)]
-    return [pair for item in value for pair in key_references(item)] if isinstance(value, list) else []
+    return (
+        [pair for item in value for pair in key_references(item)] if isinstance(value, list) else []
+    )
 
 
 def test_no_file_holds_a_password():
@@ -115,7 +137,9 @@ def template(kind: str) -> dict[str, Any]:
 
 def rendered(kind: str, home: Path, **chosen: Any) -> dict[str, Any]:
     """Return the job that the worker makes of the template, with the variables of the chart; it calls no server."""
-    named = {item["name"]: item["value"] for item in values("prefect-worker")["worker"]["extraEnvVars"]}
+    named = {
+        item["name"]: item["value"] for item in values("prefect-worker")["worker"]["extraEnvVars"]
+    }
     environment = plain_environment(PREFECT_API_URL=NOWHERE, PREFECT_HOME=str(home), **named)
     command = [sys.executable, "-c", RENDER, str(POOLS[kind]), json.dumps(chosen)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
@@ -132,7 +156,9 @@ def test_kubernetes_accepts_the_job_that_prefect_makes_of_the_template(kind, tmp
     accepted(job)
     [container] = pod["containers"]
     assert container["args"] == ["prefect", "flow-run", "execute"]
-    assert "EXTRA" not in {entry["name"] for entry in container["env"]}, "a run chooses no environment"
+    assert "EXTRA" not in {entry["name"] for entry in container["env"]}, (
+        "a run chooses no environment"
+    )
     assert container["image"].endswith(f"wasp-synth:0.2.0-{kind}")
     assert container["resources"]["limits"].get("nvidia.com/gpu") == (1 if kind == "gpu" else None)
     assert pod["securityContext"]["runAsUser"] == 1001

@@ -38,7 +38,12 @@ def ran(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     ],
 )
 def test_what_is_installed_is_said_before_it_is(
-    gpu: bool, index: str, expected: str, ran: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    gpu: bool,
+    index: str,
+    expected: str,
+    ran: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(install, "has_gpu", lambda: gpu)
     monkeypatch.setattr(install, "cpu_index", lambda: index)
@@ -46,14 +51,18 @@ def test_what_is_installed_is_said_before_it_is(
     assert expected in capsys.readouterr().out
     uv, minilm, project = ran.read_text().splitlines()
     indexes = "/wheels /more https://one.example/simple https://two.example/simple"
-    assert all(line.startswith(f"{indexes} |") for line in (uv, minilm, project)), "uv reads the indexes of pip"
+    assert all(line.startswith(f"{indexes} |") for line in (uv, minilm, project)), (
+        "uv reads the indexes of pip"
+    )
     assert " uv==" in uv
     assert "--require-hashes" in minilm
     assert ("--extra-index-url" in project) == bool(index)
     assert project.endswith("[demo]")
 
 
-def test_development_installs_all_extras_and_its_group(ran: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_development_installs_all_extras_and_its_group(
+    ran: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(install, "cpu_index", lambda: "")
     assert install.main("dev") == 0
     project = ran.read_text().splitlines()[-1]
@@ -63,7 +72,10 @@ def test_development_installs_all_extras_and_its_group(ran: Path, monkeypatch: p
 
 # --- the check of docstrings, comments and variable names
 CHECKED = {
-    "over its limit": ('"""Read rows.\n\nThe ledger is told anew.\n"""\n', ["3: 'told, tell'", "3: 'anew'"]),
+    "over its limit": (
+        '"""Read rows.\n\nThe ledger is told anew.\n"""\n',
+        ["3: 'told, tell'", "3: 'anew'"],
+    ),
     "below its limit": (f'"""Read rows.\n\n{"row " * 3000}told\n"""\n', []),
     "code and pragmas": ('"""Call `told`."""\nx = 1  # noqa: S101\n', []),
     "words of a message": ('"""Print the words of an error."""\n', ["1: 'words, wording'"]),
@@ -86,6 +98,8 @@ CHECKED = {
 def test_a_breach_is_reported_with_its_line(source: str, breaches: list[str]) -> None:
     tree = ast.parse(source)
     texts = [*prose.docstrings("a.py", tree), *prose.comments("a.py", source)]
-    rates = [breach.split(" per 10,000")[0].rpartition(" ")[0] for breach in prose.rate_breaches(texts)]
+    rates = [
+        breach.split(" per 10,000")[0].rpartition(" ")[0] for breach in prose.rate_breaches(texts)
+    ]
     result = [*prose.name_breaches("a.py", tree), *prose.opening_breaches(texts), *rates]
     assert result == [f"a.py:{breach}" for breach in breaches]

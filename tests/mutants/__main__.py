@@ -37,9 +37,13 @@ Job = tuple[Mutant | None, Sequence[str]]
 def main(words: Sequence[str]) -> int:
     """Run all mutations whose names contain a word, print one line each, and return the exit code."""
     started, mutants = time.monotonic(), read_catalogue()
-    outdated = [f"OUTDATED  {mutant.name}: {problem}" for mutant in mutants if (problem := mutant.problem())]
+    outdated = [
+        f"OUTDATED  {mutant.name}: {problem}" for mutant in mutants if (problem := mutant.problem())
+    ]
     print("\n".join(outdated), end="\n" if outdated else "", flush=True)
-    chosen = [mutant for mutant in mutants if not words or any(word in mutant.name for word in words)]
+    chosen = [
+        mutant for mutant in mutants if not words or any(word in mutant.name for word in words)
+    ]
     os.environ["OMP_NUM_THREADS"] = "1"
     for library in LIBRARIES.split():
         import_module(library)
@@ -49,7 +53,10 @@ def main(words: Sequence[str]) -> int:
         if failures:
             print("The tests fail without a mutation: " + "; ".join(failures))
             return 1
-        print(f"{len(chosen)} mutations; all tests pass without one ({time.monotonic() - started:.0f} s)", flush=True)
+        print(
+            f"{len(chosen)} mutations; all tests pass without one ({time.monotonic() - started:.0f} s)",
+            flush=True,
+        )
         jobs: list[Job] = [(mutant, mutant.tests) for mutant in chosen if not mutant.problem()]
         caught = 0
         for mutant, code, line in run_all(jobs, Path(folder)):
@@ -76,12 +83,18 @@ def run_all(jobs: Sequence[Job], folder: Path) -> Iterator[tuple[Mutant | None, 
         while waiting and len(running) < AT_ONCE:
             mutant, tests = waiting.pop(0)
             own = Path(tempfile.mkdtemp(dir=folder))
-            running[_fork(lambda mutant=mutant, tests=tests, own=own: _run_tests(mutant, tests, own))] = mutant, own
+            running[
+                _fork(lambda mutant=mutant, tests=tests, own=own: _run_tests(mutant, tests, own))
+            ] = mutant, own
         process, status = os.wait()
         mutant, own = running.pop(process)
         output = (own / "log.txt").read_text(encoding="utf-8", errors="replace")
         failures = re.findall(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
-        yield mutant, os.waitstatus_to_exitcode(status), (failures or output.strip().splitlines()[-1:] or [""])[0]
+        yield (
+            mutant,
+            os.waitstatus_to_exitcode(status),
+            (failures or output.strip().splitlines()[-1:] or [""])[0],
+        )
 
 
 def _fork(work: Callable[[], int]) -> int:
@@ -105,7 +118,14 @@ def _run_tests(mutant: Mutant | None, tests: Sequence[str], folder: Path) -> int
     os.chdir(ROOT)
     if mutant is not None:
         install(mutant)
-    options = ["-p", "no:cacheprovider", "-x", "-rfE", "--hypothesis-seed=0", f"--timeout={TIMEOUT_SECONDS}"]
+    options = [
+        "-p",
+        "no:cacheprovider",
+        "-x",
+        "-rfE",
+        "--hypothesis-seed=0",
+        f"--timeout={TIMEOUT_SECONDS}",
+    ]
     options += ["-m", "not slow and not gpu and not browser", f"--basetemp={folder}/tests"]
     code = int(pytest.main([*options, *tests]))
     sys.stdout.flush()

@@ -35,7 +35,11 @@ class Mutant:
         """Return the reason why the mutation does not fit the source; empty if it fits."""
         path = ROOT / self.file
         result = path.read_text(encoding="utf-8").count(self.before) if path.exists() else 0
-        return "" if result == 1 else f"its text occurs {result} times in {self.file}; write the present text"
+        return (
+            ""
+            if result == 1
+            else f"its text occurs {result} times in {self.file}; write the present text"
+        )
 
     def source(self) -> str:
         """Return the mutated source; ValueError if the mutation does not fit."""

@@ -100,7 +100,11 @@ def _use(seen: Sees, start: float, end: float, rate: float) -> Sequence[object]:
     admitted = [second for second, is_admitted in seen if start <= second < end and is_admitted]
     refused = sum(start <= second < end for second, is_admitted in seen if not is_admitted)
     halves = [start + half / 2 for half in range(int(2 * (end - start)) - 3)]
-    near = (at - start for at in halves if sum(at <= second < at + 2 for second in admitted) >= 0.9 * 2 * rate)
+    near = (
+        at - start
+        for at in halves
+        if sum(at <= second < at + 2 for second in admitted) >= 0.9 * 2 * rate
+    )
     after = next((f"{seconds:g} s" for seconds in near), "not")
     used = len(admitted) / rate / (end - start)
     return f"{used:.0%}", f"{1000 * refused / max(len(admitted), 1):.0f}", after

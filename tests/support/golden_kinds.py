@@ -8,7 +8,10 @@ DENSITY = "method.guidance=kernel"
 AUTO = "method.guidance=auto"
 PARTIES = "parties={registry: REGISTRY, exchange: exchange, name: desks}"
 VOCABULARY = "vocabulary={path: 'builtin:vocabularies/demo.parquet'}"
-TRAINED = ("method.select=dp_sgd", "method.training={declared_rows: 120, batch_rows: 120, steps: 4}")
+TRAINED = (
+    "method.select=dp_sgd",
+    "method.training={declared_rows: 120, batch_rows: 120, steps: 4}",
+)
 """All rows in each step: the noise of such a training is found in the least time."""
 LAPLACE = "discriminator.noise=laplace"
 
@@ -34,7 +37,13 @@ KINDS: dict[str, tuple[str, ...]] = {
     "near votes of persons": ("pre_text", *PERSON),
     # votes of parties
     "parties": ("wasp", "private=null", PARTIES),
-    "parties, two collude": ("wasp", "private=null", PARTIES, "parties.colluding=2", "parties.minimum=5"),
+    "parties, two collude": (
+        "wasp",
+        "private=null",
+        PARTIES,
+        "parties.colluding=2",
+        "parties.minimum=5",
+    ),
     "parties, none colludes": ("wasp", "private=null", PARTIES, "parties.colluding=0"),
     "parties of persons": ("wasp", "private=null", PARTIES, *PERSON[1:]),
     "parties without noise": ("wasp", "private=null", PARTIES, NO_NOISE),
@@ -67,7 +76,10 @@ KINDS: dict[str, tuple[str, ...]] = {
     # label counts, answers of teachers, a classifier
     "answers": ("kd_tutor", "class_balance=balanced"),
     "answers, Laplace": ("kd_tutor", "class_balance=balanced", LAPLACE),
-    "answers with public rows": ("kd_tutor", "public={path: 'builtin:support_desk/public.parquet'}"),
+    "answers with public rows": (
+        "kd_tutor",
+        "public={path: 'builtin:support_desk/public.parquet'}",
+    ),
     "counts and answers, Laplace": ("kd_tutor", LAPLACE),
     "counts and answers, paper": ("kd_tutor", "privacy.calibration=paper"),
     "counts and answers, replacing": ("kd_tutor", REPLACED),

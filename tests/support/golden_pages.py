@@ -19,12 +19,16 @@ def check_page(name: str, page: str, usual: str = "") -> None:
     path = ROOT / "tests" / "golden" / "pages" / f"{name}.txt"
     text = text_of(page)
     if usual:
-        lines = difflib.ndiff(text_of(usual).splitlines(keepends=True), text.splitlines(keepends=True))
+        lines = difflib.ndiff(
+            text_of(usual).splitlines(keepends=True), text.splitlines(keepends=True)
+        )
         text = "".join(line for line in lines if line.startswith(("+", "-")))
     if os.environ.get(UPDATE):
         path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")
-    assert text == path.read_text(encoding="utf-8"), f"write the new page with {UPDATE}=1, and read its difference"
+    assert text == path.read_text(encoding="utf-8"), (
+        f"write the new page with {UPDATE}=1, and read its difference"
+    )
 
 
 def text_of(page: str) -> str:

@@ -198,7 +198,9 @@ def brief_entry_of(config: Any) -> dict[str, Any]:
         return {"run_id": id_of(config)}
     guarantee = guarantee_of(config)
     card = load_task(config.task)
-    described = [(item.name, item.plan(), item.warnings(card), item.outcome()) for item in guarantee.releases]
+    described = [
+        (item.name, item.plan(), item.warnings(card), item.outcome()) for item in guarantee.releases
+    ]
     return {"run_id": id_of(config), "releases": digest(plain([charges_of(guarantee), described]))}
 
 
@@ -255,14 +257,18 @@ def bare_machine(folder: Path) -> Iterator[Path]:
     home = folder / "home"
     home.mkdir(mode=0o700)
     with mock.patch.dict(os.environ, {"WASP_HOME": str(home), "WASP_DATA": NO_DATA}):
-        partition(RowsRef("builtin:support_desk/private.parquet"), folder / "parties", Partition(PARTIES))
+        partition(
+            RowsRef("builtin:support_desk/private.parquet"), folder / "parties", Partition(PARTIES)
+        )
         yield folder / "parties" / "parties.yaml"
 
 
 def plain(value: Any) -> Any:
     """Return a value as JSON has it; floats to their last bit, infinite ones as text."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {
+            field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)
+        }
     if isinstance(value, Mapping):
         return {str(name): plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
@@ -291,18 +297,39 @@ def tolerance_of(entry: Mapping[str, Any]) -> float:
 def differences(recorded: Any, computed: Any, tolerance: float = 0.0, path: str = "") -> list[str]:
     """Return one line for each value that differs, with its path."""
     if isinstance(recorded, dict) and isinstance(computed, dict):
-        lines = [f"{path}.{name}: only in the record" for name in sorted(recorded.keys() - computed.keys())]
-        lines += [f"{path}.{name}: not in the record" for name in sorted(computed.keys() - recorded.keys())]
-        pairs = {f"{path}.{name}": (recorded[name], computed[name]) for name in recorded if name in computed}
-    elif isinstance(recorded, list) and isinstance(computed, list) and len(recorded) == len(computed):
+        lines = [
+            f"{path}.{name}: only in the record"
+            for name in sorted(recorded.keys() - computed.keys())
+        ]
+        lines += [
+            f"{path}.{name}: not in the record"
+            for name in sorted(computed.keys() - recorded.keys())
+        ]
+        pairs = {
+            f"{path}.{name}": (recorded[name], computed[name])
+            for name in recorded
+            if name in computed
+        }
+    elif (
+        isinstance(recorded, list) and isinstance(computed, list) and len(recorded) == len(computed)
+    ):
         lines = []
-        pairs = {f"{path}[{number}]": pair for number, pair in enumerate(zip(recorded, computed, strict=True))}
+        pairs = {
+            f"{path}[{number}]": pair
+            for number, pair in enumerate(zip(recorded, computed, strict=True))
+        }
     elif isinstance(recorded, float) and isinstance(computed, float):
-        return [] if math.isclose(recorded, computed, rel_tol=tolerance) else [f"{path}: {recorded!r} -> {computed!r}"]
+        return (
+            []
+            if math.isclose(recorded, computed, rel_tol=tolerance)
+            else [f"{path}: {recorded!r} -> {computed!r}"]
+        )
     else:
         is_equal = type(recorded) is type(computed) and recorded == computed
         return [] if is_equal else [f"{path}: {recorded!r} -> {computed!r}"]
-    return lines + [line for where, pair in pairs.items() for line in differences(*pair, tolerance, where)]
+    return lines + [
+        line for where, pair in pairs.items() for line in differences(*pair, tolerance, where)
+    ]
 
 
 def record(file: Path, entries: Mapping[str, Any]) -> None:

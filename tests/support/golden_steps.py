@@ -136,7 +136,9 @@ def tools_of(recorder: Recorder) -> Any:
         private=PrivateRef("desk", where),
         model=lambda name: SimpleNamespace(identity=f"model {name}"),
         weights=lambda name: SimpleNamespace(content=f"weights of {name}", folder=None),
-        read_rows=lambda where: pd.DataFrame({"row": [0, 1], "text": ["a", "b"], "label": [*CLASSES]}),
+        read_rows=lambda where: pd.DataFrame(
+            {"row": [0, 1], "text": ["a", "b"], "label": [*CLASSES]}
+        ),
         read_terms=lambda where: ("router", "invoice", "parcel"),
     )
 
@@ -149,7 +151,9 @@ def ref(name: str, step: str = "step") -> ArtifactRef:
 
 def written(plm: str = "clerk", iteration: int = 0) -> TextTable:
     """Return texts of a model with their vectors."""
-    return TextTable(plm, iteration, ref(f"{plm} {iteration}"), ref(f"vectors of {plm} {iteration}"))
+    return TextTable(
+        plm, iteration, ref(f"{plm} {iteration}"), ref(f"vectors of {plm} {iteration}")
+    )
 
 
 TEXTS = (written(), written("novelist"))
@@ -157,7 +161,15 @@ TEST = Reference("test", RowsRef("test.parquet"), "content of test")
 PUBLIC = Reference("public", RowsRef("public.parquet"), "content of public")
 RELEASE = ref("release")
 TERMS = phrases_step.Terms(ref("terms", "choose_terms"), ref("vectors of terms"))
-JOB = WriteJob(load_task("support_desk"), "clerk", count=12, plm_index=0, iteration=1, seed=0, examples_per_prompt=4)
+JOB = WriteJob(
+    load_task("support_desk"),
+    "clerk",
+    count=12,
+    plm_index=0,
+    iteration=1,
+    seed=0,
+    examples_per_prompt=4,
+)
 
 
 def votes(**changes: Any) -> vote.VoteSpec:
@@ -178,7 +190,10 @@ def estimate(tools: Any, **changes: Any) -> Any:
 
 def weighing(**changes: Any) -> density.WeighJob:
     """Return a job that turns a release into weights of models."""
-    values: dict[str, Any] = {"weighting": True, "previous": {"clerk": 0.5, "novelist": 0.5}} | changes
+    values: dict[str, Any] = {
+        "weighting": True,
+        "previous": {"clerk": 0.5, "novelist": 0.5},
+    } | changes
     return density.WeighJob(1, ("clerk", "novelist"), **values)
 
 
@@ -274,7 +289,9 @@ CHARGED: dict[str, Callable[[Any], Any]] = {
     "tune without noise": lambda tools: dp_sgd.tune(tools, tuning(math.inf)),
     "classify": lambda tools: dp_classifier.classify(tools, classifying()),
     "classify against texts": lambda tools: dp_classifier.classify(tools, classifying(()), TEXTS),
-    "plain_train": lambda tools: plain_student.train_on_private(tools, PAYER, exposure(), TRANSFORMER, CLASSES, TEST),
+    "plain_train": lambda tools: plain_student.train_on_private(
+        tools, PAYER, exposure(), TRANSFORMER, CLASSES, TEST
+    ),
 }
 """A call of every charged step with fixed inputs; further calls of a step that has several forms of its key."""
 
@@ -287,14 +304,24 @@ FREE: dict[str, Callable[[Any], Any]] = {
     "select": lambda tools: density.select_examples(tools, 1, 4, False, RELEASE, TEXTS),
     "select_matching": lambda tools: density.select_examples(tools, 1, 4, True, RELEASE, TEXTS),
     "weigh": lambda tools: density.weigh_models(tools, weighing(), RELEASE, TEXTS),
-    "weigh, equal": lambda tools: density.weigh_models(tools, weighing(weighting=False), RELEASE, TEXTS),
-    "weigh_matching": lambda tools: density.weigh_models(tools, weighing(dense=True), RELEASE, TEXTS),
+    "weigh, equal": lambda tools: density.weigh_models(
+        tools, weighing(weighting=False), RELEASE, TEXTS
+    ),
+    "weigh_matching": lambda tools: density.weigh_models(
+        tools, weighing(dense=True), RELEASE, TEXTS
+    ),
     "choose_terms": lambda tools: keyphrases.choose_terms(tools, words(), RELEASE),
     "draw_phrases": lambda tools: keyphrases.draw_phrases(tools, phrases(), TERMS, RELEASE),
     "phrases": lambda tools: keyphrases.phrases_as_texts(tools, ref("sequences"), CLASSES, 18),
-    "distill": lambda tools: discriminator.train_discriminator(tools, teaching(), TEXTS, ref("answers")),
-    "select_texts": lambda tools: discriminator.select_texts(tools, selecting(), TEXTS, ref("discriminator")),
-    "select_texts by chance": lambda tools: discriminator.select_texts(tools, selecting(), TEXTS, None),
+    "distill": lambda tools: discriminator.train_discriminator(
+        tools, teaching(), TEXTS, ref("answers")
+    ),
+    "select_texts": lambda tools: discriminator.select_texts(
+        tools, selecting(), TEXTS, ref("discriminator")
+    ),
+    "select_texts by chance": lambda tools: discriminator.select_texts(
+        tools, selecting(), TEXTS, None
+    ),
     "measure_discriminator": lambda tools: discriminator.measure_discriminator(
         tools, teaching(), TEST, TEXTS, ref("discriminator")
     ),
@@ -302,12 +329,16 @@ FREE: dict[str, Callable[[Any], Any]] = {
         tools, classifying(), dp_sgd.Tuned(RELEASE, ref("model")), TEST
     ),
     "average": lambda tools: evolution.look_ahead(tools, TEXTS[0], [written("clerk", 1)]),
-    "survive": lambda tools: evolution.survive(tools, 1, Survival(dict.fromkeys(CLASSES, 3)), RELEASE, TEXTS),
+    "survive": lambda tools: evolution.survive(
+        tools, 1, Survival(dict.fromkeys(CLASSES, 3)), RELEASE, TEXTS
+    ),
     "survive, united": lambda tools: evolution.unite(tools, TEXTS),
     "judge": lambda tools: fusegen.judge(tools, "clerk", 1, CLASSES, STUDENT, TEXTS),
     "fuse": lambda tools: fusegen.fuse(tools, 1, CLASSES, 4, [ref("judgement")], TEXTS),
     "soft_labels": lambda tools: soft_labels.label_softly(tools, CLASSES, None, False, TEXTS),
-    "soft_labels by a density": lambda tools: soft_labels.label_softly(tools, CLASSES, RELEASE, True, TEXTS),
+    "soft_labels by a density": lambda tools: soft_labels.label_softly(
+        tools, CLASSES, RELEASE, True, TEXTS
+    ),
     "measure": lambda tools: evaluation.measure_iteration(
         tools, evaluation.MeasureJob(1, TEXTS, "test", TEST, PUBLIC, 0)
     ),
@@ -341,7 +372,10 @@ def keyed(call: Callable[[Any], Any], recorder: Recorder) -> dict[str, Any]:
     with suppress(StepEndedError):
         call(tools_of(recorder))
     artifacts = [{"path": path} | described(key) for path, key in recorder.artifacts]
-    releases = [{"slot": made.slot, "key": made.step_key, "charge": made.charge} for made in recorder.releases]
+    releases = [
+        {"slot": made.slot, "key": made.step_key, "charge": made.charge}
+        for made in recorder.releases
+    ]
     return {"artifacts": artifacts, "releases": releases}
 
 

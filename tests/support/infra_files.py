@@ -58,5 +58,13 @@ def beside_python(name: str) -> str:
 
 
 def plain_environment(**more: str) -> dict[str, str]:
-    stored = {key: value for key, value in os.environ.items() if not key.startswith(("WASP_", "MLFLOW_", "PREFECT_"))}
-    return stored | {"PATH": f"{Path(sys.executable).parent}:{stored['PATH']}", "WASP_CODE": str(ROOT)} | more
+    stored = {
+        key: value
+        for key, value in os.environ.items()
+        if not key.startswith(("WASP_", "MLFLOW_", "PREFECT_"))
+    }
+    return (
+        stored
+        | {"PATH": f"{Path(sys.executable).parent}:{stored['PATH']}", "WASP_CODE": str(ROOT)}
+        | more
+    )

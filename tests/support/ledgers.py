@@ -21,7 +21,10 @@ DELTA = 1e-5
 
 def zcdp(events: Sequence[Mapping[str, Any]], delta: float) -> float:
     """The cap check's arithmetic in these tests: zCDP with the textbook conversion."""
-    rho = sum(event.get("count", 1) * event["sensitivity"] ** 2 / (2 * event["sigma"] ** 2) for event in events)
+    rho = sum(
+        event.get("count", 1) * event["sensitivity"] ** 2 / (2 * event["sigma"] ** 2)
+        for event in events
+    )
     return rho + 2 * math.sqrt(rho * math.log(1 / delta))
 
 
@@ -30,10 +33,18 @@ def gdp(events: Sequence[Mapping[str, Any]], delta: float) -> float:
     from scipy.optimize import brentq
     from scipy.stats import norm
 
-    mu = math.sqrt(sum(event.get("count", 1) * (event["sensitivity"] / event["sigma"]) ** 2 for event in events))
+    mu = math.sqrt(
+        sum(
+            event.get("count", 1) * (event["sensitivity"] / event["sigma"]) ** 2 for event in events
+        )
+    )
 
     def excess(epsilon: float) -> float:
-        return norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu) - delta
+        return (
+            norm.cdf(mu / 2 - epsilon / mu)
+            - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu)
+            - delta
+        )
 
     return 0.0 if excess(0.0) <= 0 else float(brentq(excess, 0.0, 500.0, xtol=1e-12))
 
@@ -65,17 +76,27 @@ ONE, TWO, THREE = (zcdp([charge().event] * count, DELTA) for count in (1, 2, 3))
 EXPOSING = charge(0.0, mechanism="plain", event={"type": "non_private"})
 
 
-def plan(run_id: str = "run-1", releases: int = 2, sigma: float = 10.0, charges: Sequence[Charge] = ()) -> BudgetPlan:
+def plan(
+    run_id: str = "run-1", releases: int = 2, sigma: float = 10.0, charges: Sequence[Charge] = ()
+) -> BudgetPlan:
     return BudgetPlan(run_id, "wasp", DELTA, tuple(charges) or (charge(sigma),) * releases)
 
 
-def request(slot: int = 0, key: str | None = None, run_id: str = "run-1", **changed: Any) -> ReleaseRequest:
+def request(
+    slot: int = 0, key: str | None = None, run_id: str = "run-1", **changed: Any
+) -> ReleaseRequest:
     fields = {"charge": charge(), "dataset": "bank", **changed}
-    return ReleaseRequest(run_id=run_id, slot=f"votes-{slot}", step_key=key or f"key-{slot}", **fields)
+    return ReleaseRequest(
+        run_id=run_id, slot=f"votes-{slot}", step_key=key or f"key-{slot}", **fields
+    )
 
 
 def spent(book: PrivacyLedger, dataset: str) -> float:
-    charged = [entry.event for entry in book.history(dataset) if entry.kind.removeprefix(GROUP) in RELEASING]
+    charged = [
+        entry.event
+        for entry in book.history(dataset)
+        if entry.kind.removeprefix(GROUP) in RELEASING
+    ]
     return zcdp([event for event in charged if event["type"] != "non_private"], DELTA)
 
 

@@ -18,7 +18,10 @@ CLASSES = list(load_task("support_desk").label_names)
 def write_notes(folder: Path) -> Path:
     """Write `notes.csv`, readable for its owner only."""
     words = ("bill", "box", "modem", "refund", "parcel", "contract")
-    rows = [(f"my {word} is late", label, f"p{n}") for n, (word, label) in enumerate(zip(words, CLASSES, strict=True))]
+    rows = [
+        (f"my {word} is late", label, f"p{n}")
+        for n, (word, label) in enumerate(zip(words, CLASSES, strict=True))
+    ]
     path = folder / "notes.csv"
     with path.open("w", newline="") as file:
         csv.writer(file).writerows([("note", "kind", "who"), *rows])

@@ -22,7 +22,11 @@ def shipped(root: Path) -> list[str]:
             yaml.safe_load(file.read_text(encoding="utf-8")),
             file.relative_to(root).with_suffix("").as_posix(),
         )
-        is_group = isinstance(values, dict) and "settings" in values and set(values) <= {"settings", "shared"}
+        is_group = (
+            isinstance(values, dict)
+            and "settings" in values
+            and set(values) <= {"settings", "shared"}
+        )
         names += [f"{name}#{setting}" for setting in values["settings"]] if is_group else [name]
     return names
 
@@ -47,7 +51,9 @@ def id_of(config: Any) -> str:
         card = prepare.load_task(config.task)
         name, _ = prepare._name(stand_in(config), config.flow_name, card, None, [], None)
     else:
-        name = prepare._name(stand_in(config), config.flow_name, prepare.load_task(config.task), None, [])
+        name = prepare._name(
+            stand_in(config), config.flow_name, prepare.load_task(config.task), None, []
+        )
     return str(name.run_id)
 
 
@@ -68,7 +74,11 @@ def configurations(checkout: Path) -> dict[str, dict[str, Any]]:
             if flow not in method_names():
                 continue
             config = load_config(find_flow(flow).config, file)
-            result[name] = {"flow": flow, "config": config.model_dump(mode="json"), "id": id_of(config)}
+            result[name] = {
+                "flow": flow,
+                "config": config.model_dump(mode="json"),
+                "id": id_of(config),
+            }
         except ConfigError:
             continue  # a base, which is no run
     return result
@@ -76,5 +86,7 @@ def configurations(checkout: Path) -> dict[str, dict[str, Any]]:
 
 if __name__ == "__main__":
     checkout = Path(sys.argv[1]).resolve()
-    text = json.dumps(configurations(checkout), sort_keys=True).replace(str(checkout.parent), "/srv")
+    text = json.dumps(configurations(checkout), sort_keys=True).replace(
+        str(checkout.parent), "/srv"
+    )
     Path(sys.argv[2]).write_bytes(lzma.compress(text.encode()))

@@ -59,7 +59,9 @@ def _files(kind: str, module: str) -> list[str]:
     return [f"{module.replace('.', '/')}.py", *(f"tasks/{name}.py" for name in further)]
 
 
-MEANING: dict[str, list[str]] = {kind: _files(kind, module) for kind, module in declaring_modules().items()}
+MEANING: dict[str, list[str]] = {
+    kind: _files(kind, module) for kind, module in declaring_modules().items()
+}
 
 
 @cache
@@ -72,7 +74,12 @@ def code(source: str) -> str:
     """Return the syntax tree of a module as text, without what `meaning` leaves out."""
     tree = ast.parse(source)
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
-    modules = {alias.asname or alias.name for node in imports for alias in node.names if _is_ours(node, alias)}
+    modules = {
+        alias.asname or alias.name
+        for node in imports
+        for alias in node.names
+        if _is_ours(node, alias)
+    }
     return ast.dump(_Meaning(modules).visit(tree))
 
 
@@ -94,7 +101,9 @@ class _Meaning(ast.NodeTransformer):
         super().generic_visit(node)
         body = getattr(node, "body", None)
         if isinstance(body, list):
-            documented = body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant)
+            documented = (
+                body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant)
+            )
             node.body = body[1 if documented else 0 :] or [ast.Pass()]
         return node
 
@@ -116,7 +125,10 @@ def present() -> dict[str, dict[str, object]]:
     result: dict[str, dict[str, object]] = {}
     for step, files in MEANING.items():
         text = "\n".join(meaning(ROOT / name) for name in files)
-        result[step] = {"version": versions[step], "code": hashlib.sha256(text.encode()).hexdigest()[:16]}
+        result[step] = {
+            "version": versions[step],
+            "code": hashlib.sha256(text.encode()).hexdigest()[:16],
+        }
     return result
 
 

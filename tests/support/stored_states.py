@@ -67,7 +67,10 @@ def unpack(version: str, folder: Path) -> Path:
 def runs_of(state: Path) -> tuple[str, str]:
     """Return the ids of the stopped and of the finished run of a state folder."""
     names = [path.parent.name for path in state.glob("runs/*/manifest.json")]
-    stopped, finished = (next(name for name in names if name.startswith(flow)) for flow in ("wasp-", "dp_sgd_student-"))
+    stopped, finished = (
+        next(name for name in names if name.startswith(flow))
+        for flow in ("wasp-", "dp_sgd_student-")
+    )
     return stopped, finished
 
 
@@ -82,7 +85,9 @@ def make(checkout: Path, version: str) -> None:
     shutil.rmtree(state, ignore_errors=True)
     MADE_IN.mkdir(parents=True, exist_ok=True)
     options = (
-        "follow_prompt: true" if "follow_prompt: bool" in _text(checkout / "connectors/models/base/recorded.py") else ""
+        "follow_prompt: true"
+        if "follow_prompt: bool" in _text(checkout / "connectors/models/base/recorded.py")
+        else ""
     )
     own = {
         "WASP_HOME": str(state),
@@ -90,7 +95,10 @@ def make(checkout: Path, version: str) -> None:
         "LOGNAME": "ada",
         "HOME": "/srv/wasp",
     }
-    for flow, config, dies_at in (("wasp", VOTES.replace("OPTIONS", options), "2"), ("dp_sgd_student", TRAINING, "0")):
+    for flow, config, dies_at in (
+        ("wasp", VOTES.replace("OPTIONS", options), "2"),
+        ("dp_sgd_student", TRAINING, "0"),
+    ):
         (MADE_IN / "run.yaml").write_text(config, encoding="utf-8")
         command = [sys.executable, "-c", COMMAND, dies_at, "run", flow, "--config", "run.yaml"]
         subprocess.run(command, env=os.environ | own, cwd=MADE_IN, check=False)

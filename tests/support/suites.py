@@ -142,4 +142,6 @@ def mark_of(path: Path, node_id: str, marks: set[str]) -> str | None:
 
 
 def _is_in(suite: dict[str, tuple[str, ...]], name: str) -> bool:
-    return any(name.startswith(beginning) for beginnings in suite.values() for beginning in beginnings)
+    return any(
+        name.startswith(beginning) for beginnings in suite.values() for beginning in beginnings
+    )

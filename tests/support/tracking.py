@@ -8,8 +8,18 @@ import pandas as pd
 
 from connectors.tracking.mlflow_run import MlflowRun
 
-TAGS = {"wasp.run_id": "run-1", "prefect.flow_run_id": "f-1", "prefect.flow_run_url": "http://localhost/f-1"}
-MODEL = {"folder": "student", "name": "student", "registered": "wasp-desk", "needs": ["numpy"], "embedder": None}
+TAGS = {
+    "wasp.run_id": "run-1",
+    "prefect.flow_run_id": "f-1",
+    "prefect.flow_run_url": "http://localhost/f-1",
+}
+MODEL = {
+    "folder": "student",
+    "name": "student",
+    "registered": "wasp-desk",
+    "needs": ["numpy"],
+    "embedder": None,
+}
 
 
 def client_of(uri):
@@ -27,7 +37,9 @@ def run_at(uri, folder):
 
 def start(run, flow_run="f-1", run_id="run-1", params=None):
     tags = TAGS | {"wasp.run_id": run_id, "prefect.flow_run_id": flow_run}
-    run.start("banking", "wasp-banking", tags, params or {"epsilon": 4.0, "plms": ["ngram-a", "ngram-b"]})
+    run.start(
+        "banking", "wasp-banking", tags, params or {"epsilon": 4.0, "plms": ["ngram-a", "ngram-b"]}
+    )
 
 
 def the_run(uri, run_id="run-1"):
@@ -39,7 +51,9 @@ def the_run(uri, run_id="run-1"):
 
 def history(uri, metric, run_id="run-1"):
     client, run = the_run(uri, run_id)
-    return [(point.step, point.value) for point in client.get_metric_history(run.info.run_id, metric)]
+    return [
+        (point.step, point.value) for point in client.get_metric_history(run.info.run_id, metric)
+    ]
 
 
 def whole_run(run, word="card", **about):
@@ -51,7 +65,10 @@ def whole_run(run, word="card", **about):
     pd.DataFrame({"text": ["a", "b"], "label": ["x", "y"]}).to_parquet(folder / "synthetic.parquet")
     start(run, **about)
     for iteration in range(3):
-        run.metrics({"fid": 0.5 - iteration / 10, "weight/ngram a@b": 0.25, "accuracy": None}, step=iteration)
+        run.metrics(
+            {"fid": 0.5 - iteration / 10, "weight/ngram a@b": 0.25, "accuracy": None},
+            step=iteration,
+        )
     run.metrics(
         {"student/accuracy": 0.75},
         step=3,
@@ -75,8 +92,20 @@ def timed(action):
 def snapshot(uri, run_id="run-1"):
     """Everything of a run that reusing it must leave alone: end, tags, points of metrics, models, every file's time."""
     client, run = the_run(uri, run_id)
-    points = {name: len(client.get_metric_history(run.info.run_id, name)) for name in run.data.metrics}
+    points = {
+        name: len(client.get_metric_history(run.info.run_id, name)) for name in run.data.metrics
+    }
     models = [model.model_id for model in client.search_logged_models([run.info.experiment_id])]
     root = Path(run.info.artifact_uri.removeprefix("file://"))
-    times = {str(path): path.stat().st_mtime_ns for path in root.parent.rglob("*") if path.is_file()}
-    return (run.info.status, run.info.end_time, run.data.tags, run.data.params, points, sorted(models), times)
+    times = {
+        str(path): path.stat().st_mtime_ns for path in root.parent.rglob("*") if path.is_file()
+    }
+    return (
+        run.info.status,
+        run.info.end_time,
+        run.data.tags,
+        run.data.params,
+        points,
+        sorted(models),
+        times,
+    )

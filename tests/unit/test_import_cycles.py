@@ -90,11 +90,17 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
         ({"a": "import b", "b": "import c", "c": ""}, set()),
         ({"a": "import b", "b": "import a"}, {("a", "b")}),
         ({"a": "from b import f", "b": "def g():\n    from a import f"}, {("a", "b")}),
-        ({"a": "import b", "b": "import c", "c": "if TYPE_CHECKING:\n    import a"}, {("a", "b", "c")}),
+        (
+            {"a": "import b", "b": "import c", "c": "if TYPE_CHECKING:\n    import a"},
+            {("a", "b", "c")},
+        ),
         ({"p": "from p.a import f", "p.a": "from p.b import g", "p.b": ""}, set()),
         ({"p": "from p.a import f", "p.a": "from p import b", "p.b": ""}, set()),
         ({"p": "from p.a import f", "p.a": "from p import g"}, {("p", "p.a")}),
-        ({"a": "import b", "b": "import a", "c": "import d", "d": "import c, a"}, {("a", "b"), ("c", "d")}),
+        (
+            {"a": "import b", "b": "import a", "c": "import d", "d": "import c, a"},
+            {("a", "b"), ("c", "d")},
+        ),
     ],
 )
 def test_a_cycle_is_found(sources: dict[str, str], cycles: set[tuple[str, ...]]) -> None:

@@ -36,7 +36,11 @@ class Recording:
     """
 
     def __init__(
-        self, inner: LanguageModel, store: CompletionStore, scope: str = "", cost_budget: CostBudget | None = None
+        self,
+        inner: LanguageModel,
+        store: CompletionStore,
+        scope: str = "",
+        cost_budget: CostBudget | None = None,
     ) -> None:
         self.inner = inner
         self.store = store
@@ -118,12 +122,16 @@ class Recording:
     def _land(self, call: _Call, key: str, completion: Completion) -> None:
         """Store a completion and deliver the final one of its prompt."""
         # A model may return half a surrogate pair.
-        completion = replace(completion, text=encodable(completion.text), error=encodable(completion.error))
+        completion = replace(
+            completion, text=encodable(completion.text), error=encodable(completion.error)
+        )
         if self.cost_budget is not None and not hasattr(self.inner, "complete_claimed"):
             self.cost_budget.pay(self.name, key, completion.dollars, completion.estimated)
         with self._lock:
             seconds = call.seconds_since_last()
-            final = self.store.put(self.store_key, self.name, call.prompts[key], completion, seconds)
+            final = self.store.put(
+                self.store_key, self.name, call.prompts[key], completion, seconds
+            )
             if final is completion and hasattr(self.inner, "remember"):
                 self._own.add(key)
         call.deliver(key, final)

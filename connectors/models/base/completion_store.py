@@ -129,7 +129,9 @@ class CompletionStore:
     def renew_claims(self, identity: str, owner: str, seconds: float) -> None:
         """Extend all claims of an owner."""
         with self._open(identity) as database, _transaction(database):
-            database.execute("UPDATE claims SET until = ? WHERE owner = ?", (time.time() + seconds, owner))
+            database.execute(
+                "UPDATE claims SET until = ? WHERE owner = ?", (time.time() + seconds, owner)
+            )
 
     def release_claims(self, identity: str, owner: str) -> None:
         """End all claims of an owner."""
@@ -137,7 +139,12 @@ class CompletionStore:
             database.execute("DELETE FROM claims WHERE owner = ?", (owner,))
 
     def put(
-        self, identity: str, plm: str, prompt: Prompt, completion: Completion, seconds: float | None = None
+        self,
+        identity: str,
+        plm: str,
+        prompt: Prompt,
+        completion: Completion,
+        seconds: float | None = None,
     ) -> Completion:
         """Store a completion; return the final one of its key, this or an earlier one.
 
@@ -147,14 +154,24 @@ class CompletionStore:
         key = prompt.key
         outcome = "errors" if completion.finish_reason == "error" else "answers"
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        row = {name: getattr(completion, name) for name in (*_COMPLETION.split(", "), "request_id", "served_model")}
-        row |= {"prompt_key": key, "prompt": canonical(prompt), "label": prompt.label, "plm": plm, "created": now}
+        row = {
+            name: getattr(completion, name)
+            for name in (*_COMPLETION.split(", "), "request_id", "served_model")
+        }
+        row |= {
+            "prompt_key": key,
+            "prompt": canonical(prompt),
+            "label": prompt.label,
+            "plm": plm,
+            "created": now,
+        }
         row |= {"seconds": seconds}
         marks = ", ".join("?" * len(row))
         sql = f"INSERT OR IGNORE INTO answers ({', '.join(row)}) VALUES ({marks})"  # noqa: S608
         counted = f"ON CONFLICT (prompt_key) DO UPDATE SET {outcome} = {outcome} + 1"
         with self._open(identity) as database, _transaction(database):
-            database.execute(f"INSERT INTO asked (prompt_key, {outcome}) VALUES (?, 1) {counted}", (key,))  # noqa: S608
+            sql = f"INSERT INTO asked (prompt_key, {outcome}) VALUES (?, 1) {counted}"  # noqa: S608
+            database.execute(sql, (key,))
             if outcome == "errors":
                 database.execute("DELETE FROM claims WHERE prompt_key = ?", (key,))
                 return completion
@@ -170,7 +187,9 @@ class CompletionStore:
                 f"SELECT {columns} FROM answers"  # noqa: S608
             ).fetchone()
             rows = database.execute("SELECT created FROM answers ORDER BY created").fetchall()
-        if seconds is None:  # completions of an earlier version have only the times of their arrival
+        if (
+            seconds is None
+        ):  # completions of an earlier version have only the times of their arrival
             times = [datetime.fromisoformat(created) for (created,) in rows]
             gaps = [(later - earlier).total_seconds() for earlier, later in pairwise(times)]
             seconds = fmean([gap for gap in gaps if gap < PAUSE_SECONDS] or [0.0])
@@ -179,7 +198,9 @@ class CompletionStore:
     def completion_counts(self, identity: str) -> dict[str, int]:
         """Return the number of completions per prompt key, without failures."""
         with self._open(identity) as database:
-            return dict(database.execute("SELECT prompt_key, answers FROM asked ORDER BY prompt_key"))
+            return dict(
+                database.execute("SELECT prompt_key, answers FROM asked ORDER BY prompt_key")
+            )
 
     def since(self, identity: str, number: int) -> list[Stored]:
         """Return the completions after this number, oldest first; 0: all."""
@@ -190,7 +211,11 @@ class CompletionStore:
 
     def identities(self) -> list[str]:
         """Return the identities of all models with a file here, in file order."""
-        return [row[0] for _, database in self._files() for row in database.execute("SELECT identity FROM model")]
+        return [
+            row[0]
+            for _, database in self._files()
+            for row in database.execute("SELECT identity FROM model")
+        ]
 
     def older(self, before: datetime) -> tuple[int, int]:
         """Return the number of completions before a time, and their approximate bytes."""
@@ -253,7 +278,11 @@ def _advice(error: sqlite3.Error) -> str:
             f"Another process has locked it for {WAIT_SECONDS:g} seconds. End that process, or wait for it; then "
             "continue the run: its stored completions are not paid again."
         )
-    return "Free space, then continue the run." if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR) else DAMAGED
+    return (
+        "Free space, then continue the run."
+        if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+        else DAMAGED
+    )
 
 
 def _select(database: sqlite3.Connection, columns: str, keys: Sequence[str]) -> sqlite3.Cursor:
@@ -280,7 +309,9 @@ def _connect(file: Path, identity: str | None) -> sqlite3.Connection:
         # SQLite copies the mode of the main file to its side files. Never open an existing file outside SQLite:
         # closing it would release this process's locks, and another process would then delete a log in use.
         os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-    database = sqlite3.connect(file, timeout=WAIT_SECONDS, isolation_level=None, check_same_thread=False)
+    database = sqlite3.connect(
+        file, timeout=WAIT_SECONDS, isolation_level=None, check_same_thread=False
+    )
     use_write_ahead_log(database, WAIT_SECONDS)
     database.execute("PRAGMA synchronous = NORMAL")
     with _transaction(database):
@@ -311,5 +342,7 @@ def _completion(row: Sequence[Any]) -> Completion:
 
 def _prompt(text: str) -> Prompt:
     values: Mapping[str, Any] = json.loads(text)
-    fields: dict[str, Any] = {n: tuple(value) if isinstance(value, list) else value for n, value in values.items()}
+    fields: dict[str, Any] = {
+        n: tuple(value) if isinstance(value, list) else value for n, value in values.items()
+    }
     return Prompt(**fields)

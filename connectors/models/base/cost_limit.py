@@ -51,7 +51,11 @@ class CostBudget:
     """
 
     def __init__(
-        self, journal: Path, most: float | None = None, before: float = 0.0, before_estimated: float = 0.0
+        self,
+        journal: Path,
+        most: float | None = None,
+        before: float = 0.0,
+        before_estimated: float = 0.0,
     ) -> None:
         self.journal = journal
         self.most = most
@@ -88,7 +92,11 @@ class CostBudget:
     def left(self) -> float:
         """Dollars that can still be reserved; infinite without a limit."""
         with self._lock:
-            return math.inf if self.most is None else self.most - self.spent - _total(self._reservations)
+            return (
+                math.inf
+                if self.most is None
+                else self.most - self.spent - _total(self._reservations)
+            )
 
     def __str__(self) -> str:
         """Return the amount spent and the limit, '' for a run without costs."""
@@ -183,8 +191,12 @@ class CostBudget:
     def _add(self, entry: Mapping[str, Any]) -> None:
         name = str(entry.get("hold", ""))
         if "reserved" in entry:
-            if "continued" not in entry:  # a batch of an earlier version: its price follows, if it was collected
-                self._reservations[name] = Reservation(float(entry["reserved"]), float(entry["until"]), name)
+            if (
+                "continued" not in entry
+            ):  # a batch of an earlier version: its price follows, if it was collected
+                self._reservations[name] = Reservation(
+                    float(entry["reserved"]), float(entry["until"]), name
+                )
             return
         dollars = float(entry["dollars"])
         self._reservations.pop(name, None)

@@ -20,7 +20,8 @@ VENDOR_OPTIONS = {
     "several": "Remove it; each call requests one text",
     "pace": "Remove it; the calls in flight follow the server's refusals",
     **dict.fromkeys(
-        ("rpm", "tpm", "input_tpm", "output_tpm"), "Remove it; a refused call costs nothing and lowers the pace"
+        ("rpm", "tpm", "input_tpm", "output_tpm"),
+        "Remove it; a refused call costs nothing and lowers the pace",
     ),
 }
 """Options that paid models of earlier versions had."""
@@ -44,7 +45,9 @@ REMOVED_OPTIONS = {
 
 
 def _as_texts(value: Any) -> Any:
-    return (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list) else value
+    return (
+        (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list) else value
+    )
 
 
 Stops = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(_as_texts)]
@@ -62,9 +65,17 @@ def read_options(kind: type[Options], spec: ModelSpec, **values: Any) -> Options
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         name = ".".join(map(str, problem["loc"])) or "options"
-        got = "" if problem["type"] == "missing" or name == "options" else f", got {problem['input']!r}"
+        got = (
+            ""
+            if problem["type"] == "missing" or name == "options"
+            else f", got {problem['input']!r}"
+        )
         # YAML reads a bare yes or no as true or false.
-        hint = 'Use quotes: "yes" or "no".' if problem["input"] in (True, False) and name == "chat" else "Correct it."
+        hint = (
+            'Use quotes: "yes" or "no".'
+            if problem["input"] in (True, False) and name == "chat"
+            else "Correct it."
+        )
         raise ConfigError(f"Model '{spec.name}': {name}: {problem['msg']}{got}. {hint}") from None
 
 
@@ -75,7 +86,9 @@ def refuse_unknown(spec: ModelSpec, known: Sequence[str]) -> None:
     """
     for name in spec.options:
         if name not in known and name in REMOVED_OPTIONS:
-            raise ConfigError(f"Model '{spec.name}': option {name}: removed in 0.3. {REMOVED_OPTIONS[name]}.")
+            raise ConfigError(
+                f"Model '{spec.name}': option {name}: removed in 0.3. {REMOVED_OPTIONS[name]}."
+            )
     refuse_names(f"Model '{spec.name}': the {spec.connector} connector has", spec.options, known)
 
 

@@ -32,7 +32,9 @@ def _start_time(pid: int) -> str:
     """Return the start time of a process, '' if it has ended; 'unknown' without /proc."""
     if Path("/proc/self/stat").exists():
         try:
-            state, *fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+            state, *fields = (
+                Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+            )
         except (FileNotFoundError, ProcessLookupError):
             return ""
         return "" if state in "ZX" else fields[18]

@@ -71,16 +71,21 @@ class RecordedModel:
         self._options = options
         path = Path(inside_package(file))
         if not path.is_file():
-            raise InputError(f"{path}: the file of recorded completions does not exist. Check the path.")
+            raise InputError(
+                f"{path}: the file of recorded completions does not exist. Check the path."
+            )
         table = _read_table(str(path))
         self._classes = {
-            str(label): _Draws(group.tolist()) for label, group in table.groupby("label", sort=True)["text"]
+            str(label): _Draws(group.tolist())
+            for label, group in table.groupby("label", sort=True)["text"]
         }
         # Identities of earlier versions contain these; without them runs would take their rows again.
         earlier = {"follow_prompt": True, "where": {}, "labels": {}, "seed": 0, "shuffle": True}
         settings: dict[str, Any] = {"softness": options.softness, **earlier}
         file_digest = file_sha256(path)
-        self.identity = canonical({"connector": "recorded", "version": VERSION, **settings, "file": file_digest})
+        self.identity = canonical(
+            {"connector": "recorded", "version": VERSION, **settings, "file": file_digest}
+        )
         self._given: dict[str, str | None] = {}
         self._lock = RLock()
 
@@ -187,7 +192,9 @@ class _Draws:
         drawn: list[str | None] = []
         for block in chunks(prompts, BLOCK):
             for prompt, scores in zip(block, self._scores(block), strict=True):
-                drawn.append(self._softmax_draw(prompt, scores / softness) if self._free.any() else None)
+                drawn.append(
+                    self._softmax_draw(prompt, scores / softness) if self._free.any() else None
+                )
         return drawn
 
     def _softmax_draw(self, prompt: Prompt, utility: Scores) -> str:
@@ -198,7 +205,9 @@ class _Draws:
     def _vectorizer(self) -> Any:
         from sklearn.feature_extraction.text import HashingVectorizer
 
-        return HashingVectorizer(n_features=FEATURES, alternate_sign=False, stop_words="english", dtype=np.float64)
+        return HashingVectorizer(
+            n_features=FEATURES, alternate_sign=False, stop_words="english", dtype=np.float64
+        )
 
     @cached_property
     def _vectors(self) -> Any:
@@ -232,7 +241,12 @@ class _Draws:
 
 def _read_table(path: str) -> pd.DataFrame:
     """Return the distinct rows: strings text and label, index 0, 1, ..."""
-    table = read_rows(RowsRef(path))[["text", "label"]].dropna().drop_duplicates().reset_index(drop=True)
+    table = (
+        read_rows(RowsRef(path))[["text", "label"]]
+        .dropna()
+        .drop_duplicates()
+        .reset_index(drop=True)
+    )
     if table.empty:
         raise InputError(f"{path} has no row with a text and a label. Use another file.")
     return table

@@ -34,7 +34,9 @@ def check_connector(name: str, connector: str) -> None:
     known = sorted(connectors())
     if connector not in known:
         hint = nearest(connector, known)
-        raise ConfigError(f"plms '{name}': no connector '{connector}'.{hint} Connectors: {', '.join(known)}")
+        raise ConfigError(
+            f"plms '{name}': no connector '{connector}'.{hint} Connectors: {', '.join(known)}"
+        )
 
 
 def check_model(spec: ModelSpec) -> None:
@@ -53,7 +55,9 @@ def check_model(spec: ModelSpec) -> None:
     try:
         check(spec)
     except (TypeError, ValueError) as error:
-        raise ConfigError(f"plms '{spec.name}': invalid value in options ({error}). Correct it.") from error
+        raise ConfigError(
+            f"plms '{spec.name}': invalid value in options ({error}). Correct it."
+        ) from error
 
 
 def open_model(spec: ModelSpec) -> LanguageModel:

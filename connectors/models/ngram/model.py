@@ -16,7 +16,14 @@ from connectors.interfaces.content_keys import canonical, digest
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.models import Completion, Keep, ModelSpec, keep_nothing
 from connectors.interfaces.prompts import Cloze, Prompt, Seeded
-from connectors.models.ngram.counts import END, Ngrams, detokenise, ends_sentence, lower_starts, tokenise
+from connectors.models.ngram.counts import (
+    END,
+    Ngrams,
+    detokenise,
+    ends_sentence,
+    lower_starts,
+    tokenise,
+)
 
 VERSION = 3
 """Part of `identity`; raise it whenever the same prompt would get another completion."""
@@ -36,7 +43,14 @@ MIN_WORDS = 8
 """Fewest words after which a text may end without the end of a sentence."""
 
 OPENINGS = (
-    *("{}:", "I write because of {} and", "it is {} again:", "regarding {},", "what about {}?", "as for {},"),
+    *(
+        "{}:",
+        "I write because of {} and",
+        "it is {} again:",
+        "regarding {},",
+        "what about {}?",
+        "as for {},",
+    ),
     *("my question is about {}.", "I need help with {}.", "nobody told me about {}."),
 )
 
@@ -106,16 +120,26 @@ class NgramModel:
             label = _plain(prompt.label)
             opens = label not in ("", *self._labels) and rng.random() < OPENING_RATE
             opening = _opening(label.replace("_", " "), rng) if opens else []
-            words = _continue(opening, min(most + 1, len(rng.choice(good or self._words))), models, rng)
+            words = _continue(
+                opening, min(most + 1, len(rng.choice(good or self._words))), models, rng
+            )
         return detokenise(words[:most]), len(words) <= most
 
     def _models_of(self, prompt: Prompt) -> list[tuple[Ngrams, float]]:
         """Return the models of all texts, of the label's or topic's, and of the good examples, with their shares."""
         label = _plain(prompt.label)
-        topic = label if label in self._labels else f"{label.replace('_', ' ')} {prompt.attribute} {prompt.description}"
+        topic = (
+            label
+            if label in self._labels
+            else f"{label.replace('_', ' ')} {prompt.attribute} {prompt.description}"
+        )
         if topic not in self._topics:
             if topic in self._labels:
-                texts = [words for words, owner in zip(self._words, self._labels, strict=True) if owner == topic]
+                texts = [
+                    words
+                    for words, owner in zip(self._words, self._labels, strict=True)
+                    if owner == topic
+                ]
             else:
                 texts = self._resembling(topic)
             self._topics[topic] = Ngrams(texts) if texts else self._general
@@ -158,7 +182,9 @@ def _opening(phrase: str, rng: Random) -> list[str]:
     return tokenise(rng.choice(OPENINGS).format(phrase))
 
 
-def _continue(opening: list[str], enough: int, models: Sequence[tuple[Ngrams, float]], rng: Random) -> list[str]:
+def _continue(
+    opening: list[str], enough: int, models: Sequence[tuple[Ngrams, float]], rng: Random
+) -> list[str]:
     """Return an opening and further words until a sentence ends after `enough` words, or a text does."""
     # the models do not know the words of an opening
     words = opening
@@ -175,7 +201,9 @@ def _continue(opening: list[str], enough: int, models: Sequence[tuple[Ngrams, fl
     return words
 
 
-def _redraw(words: list[str], prompt: Cloze, models: Sequence[tuple[Ngrams, float]], rng: Random) -> list[str]:
+def _redraw(
+    words: list[str], prompt: Cloze, models: Sequence[tuple[Ngrams, float]], rng: Random
+) -> list[str]:
     """Redraw a share of the words, at least one, in each round; each depends on the words before it."""
     for _ in range(prompt.rounds if words else 0):
         for position in rng.sample(range(len(words)), max(1, round(prompt.mask * len(words)))):

@@ -23,7 +23,17 @@ from connectors.models.transformers.model_checks import Purpose
 from connectors.models.transformers.options import HfOptions
 from connectors.models.transformers.sampling import SamplingRequest, filters
 
-OPTIONS = ("temperature", "top_p", "top_k", "max_tokens", "device", "dtype", "batch", "keep_loaded", "revision")
+OPTIONS = (
+    "temperature",
+    "top_p",
+    "top_k",
+    "max_tokens",
+    "device",
+    "dtype",
+    "batch",
+    "keep_loaded",
+    "revision",
+)
 """The options of `HfOptions` that apply here."""
 
 SPECIAL_TOKENS = 2
@@ -51,7 +61,10 @@ class MaskedText:
     def blank(self, mask: int) -> None:
         """Mask the configured share of tokens, at least one, in random order."""
         number = max(1, round(self.gaps.mask * len(self.gaps.free)))
-        self.open = [self.gaps.free[position] for position in self.rng.permutation(len(self.gaps.free))[:number]]
+        self.open = [
+            self.gaps.free[position]
+            for position in self.rng.permutation(len(self.gaps.free))[:number]
+        ]
         for position in self.open:
             self.ids[position] = mask
 
@@ -87,9 +100,14 @@ class FillMaskModel(HfModel):
         limit = (self._options.max_tokens or prompt.max_tokens) + SPECIAL_TOKENS
         limit = min(limit, (loaded.context or limit + SPECIAL_TOKENS) - SPECIAL_TOKENS)
         tokens = loaded.tokenizer(
-            encodable(prompt.source), truncation=True, max_length=limit, return_special_tokens_mask=True
+            encodable(prompt.source),
+            truncation=True,
+            max_length=limit,
+            return_special_tokens_mask=True,
         )
-        free = tuple(index for index, special in enumerate(tokens["special_tokens_mask"]) if not special)
+        free = tuple(
+            index for index, special in enumerate(tokens["special_tokens_mask"]) if not special
+        )
         if not free:
             return Completion("", "error", error="the text has no token that can be masked")
         seed = prompt.stream_seed(self.identity)
@@ -119,7 +137,9 @@ class FillMaskModel(HfModel):
         ids, mask = pad(loaded, [row.ids for row in rows], on_right=True)
         with torch.inference_mode():
             output = loaded.model(input_ids=ids, attention_mask=mask).logits
-        scores = output[torch.arange(len(rows)), [row.open[-1] for row in rows]].float().cpu().clone()
+        scores = (
+            output[torch.arange(len(rows)), [row.open[-1] for row in rows]].float().cpu().clone()
+        )
         scores[:, list(loaded.tokenizer.all_special_ids)] = float("-inf")
         return filters(self._options)(ids, scores)
 
@@ -127,9 +147,13 @@ class FillMaskModel(HfModel):
         """Return the index of the largest score, with Gumbel noise if temperature > 0."""
         values = scores.numpy().astype(np.float64)
         if self._options.temperature > 0:
-            values = values - np.log(np.maximum(rng.standard_exponential(len(values)), np.finfo(np.float64).tiny))
+            values = values - np.log(
+                np.maximum(rng.standard_exponential(len(values)), np.finfo(np.float64).tiny)
+            )
         return int(values.argmax())
 
     def _variation(self, loaded: Loaded, row: MaskedText) -> Completion:
-        text = loaded.tokenizer.decode([row.ids[position] for position in row.gaps.free], skip_special_tokens=True)
+        text = loaded.tokenizer.decode(
+            [row.ids[position] for position in row.gaps.free], skip_special_tokens=True
+        )
         return Completion(text.strip(), tokens_in=len(row.ids), tokens_out=len(row.gaps.free))

@@ -65,7 +65,11 @@ def download(field: str, model: str, revision: str | None, **patterns: Any) -> P
 
 @contextmanager
 def hub_errors(
-    field: str, model: str, revision: str | None, refused: type[WaspError], unreachable: type[WaspError]
+    field: str,
+    model: str,
+    revision: str | None,
+    refused: type[WaspError],
+    unreachable: type[WaspError],
 ) -> Iterator[None]:
     """Explain why the hub does not give a model that is neither a folder nor in its local cache."""
     from huggingface_hub import constants, errors, hf_hub_url

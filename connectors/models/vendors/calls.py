@@ -61,7 +61,9 @@ class VendorModel(ABC, Generic[Options]):
         self.others_served: list[str] = []
         self.prompt_sizes = PromptSizes()
         self._noticed: set[str] = set()
-        self.limiters = [EndpointLimiter(address, options.concurrency) for address in options.endpoints]
+        self.limiters = [
+            EndpointLimiter(address, options.concurrency) for address in options.endpoints
+        ]
 
     @classmethod
     def from_spec(cls, spec: ModelSpec) -> Self:
@@ -99,7 +101,12 @@ class VendorModel(ABC, Generic[Options]):
     @property
     def identity(self) -> str:
         """Connector, model and decoding; not addresses and limits, which change no text."""
-        settings = {"connector": self.connector, "version": VERSION, "model": self.model, **self.options.decoding}
+        settings = {
+            "connector": self.connector,
+            "version": VERSION,
+            "model": self.model,
+            **self.options.decoding,
+        }
         return canonical(settings)
 
     @property
@@ -139,14 +146,20 @@ class VendorModel(ABC, Generic[Options]):
         traffic: dict[str, Traffic] = {}
         for limiter in self.limiters:
             host = limiter.address.host
-            traffic[host] = traffic.get(host, Traffic()) + replace(limiter.traffic, served=self.others_served)
+            traffic[host] = traffic.get(host, Traffic()) + replace(
+                limiter.traffic, served=self.others_served
+            )
         return traffic
 
     def in_flight(self) -> tuple[int, int]:
         """Return the calls in flight now, and their present limit."""
-        return sum(limiter.in_flight for limiter in self.limiters), sum(limiter.limit for limiter in self.limiters)
+        return sum(limiter.in_flight for limiter in self.limiters), sum(
+            limiter.limit for limiter in self.limiters
+        )
 
-    def check_answer(self, prompt: Prompt, completion: Completion, limiter: EndpointLimiter) -> None:
+    def check_answer(
+        self, prompt: Prompt, completion: Completion, limiter: EndpointLimiter
+    ) -> None:
         """Count the answers of another model and those to a cut prompt; warn once about each kind."""
         if self.is_other(completion.served_model):
             limiter.count("from_others")
@@ -175,7 +188,9 @@ class VendorModel(ABC, Generic[Options]):
         """Warn at the first call of a host that does not connect: giving up takes two minutes."""
         if address.host not in self._noticed:
             self._noticed.add(address.host)
-            _log.warning("Model '%s': %s %s; trying for two minutes", self.name, address.host, problem)
+            _log.warning(
+                "Model '%s': %s %s; trying for two minutes", self.name, address.host, problem
+            )
 
     def refused_hosts(self) -> list[str]:
         """Return the hosts, other than the vendor's own, that refuse a connection now.
@@ -219,7 +234,11 @@ class VendorModel(ABC, Generic[Options]):
     def read_failure(self, error: Any) -> Failure:
         """Return status, body and headers of a failed call."""
         response = getattr(error, "response", None)
-        return Failure(getattr(error, "status_code", 0), getattr(error, "body", None), getattr(response, "headers", {}))
+        return Failure(
+            getattr(error, "status_code", 0),
+            getattr(error, "body", None),
+            getattr(response, "headers", {}),
+        )
 
     def secret(self, address: Address) -> str:
         """Return the key of an endpoint; ConfigError if it is missing."""

@@ -21,7 +21,13 @@ from connectors.interfaces.text_forms import encodable
 from connectors.models.base.claims import Claim
 from connectors.models.base.cost_limit import CostBudget, Reservation
 from connectors.models.vendors.endpoint_limiter import MAX_DOUBTS, EndpointLimiter, backoff
-from connectors.models.vendors.errors import CallFailed, EndpointRefusal, Failure, Unconnected, explain
+from connectors.models.vendors.errors import (
+    CallFailed,
+    EndpointRefusal,
+    Failure,
+    Unconnected,
+    explain,
+)
 from connectors.models.vendors.options import Address, VendorOptions
 
 TICK_SECONDS = 0.05
@@ -68,7 +74,9 @@ class Sender(Protocol):
     def read_failure(self, error: Any) -> Failure:
         """Return status, body and headers of a failed call."""
 
-    def check_answer(self, prompt: Prompt, completion: Completion, limiter: EndpointLimiter) -> None:
+    def check_answer(
+        self, prompt: Prompt, completion: Completion, limiter: EndpointLimiter
+    ) -> None:
         """Report a completion that is not as requested."""
 
     def notice_unconnected(self, address: Address, problem: str) -> None:
@@ -120,7 +128,12 @@ class Dispatch:
     """
 
     def __init__(
-        self, model: Sender, prompts: Sequence[Prompt], keep: Keep, claim: Claim, cost_budget: CostBudget | None
+        self,
+        model: Sender,
+        prompts: Sequence[Prompt],
+        keep: Keep,
+        claim: Claim,
+        cost_budget: CostBudget | None,
     ) -> None:
         self.model = model
         self.prompts = prompts
@@ -147,7 +160,9 @@ class Dispatch:
                     pass
                 losses = [limiter.lost for limiter in limiters if limiter.lost]
                 if not self.running and not self.is_stopped and len(losses) == len(limiters):
-                    raise next((loss for loss in losses if isinstance(loss, TemporaryError)), losses[0])
+                    raise next(
+                        (loss for loss in losses if isinstance(loss, TemporaryError)), losses[0]
+                    )
                 await self.end_calls(pause)
                 if cancellation.is_cancelled():
                     break
@@ -166,7 +181,11 @@ class Dispatch:
             self.is_stopped = True
             if self.running:
                 calls = f"{len(self.running)} calls in flight, at most {self.model.options.timeout:g} seconds"
-                _log.warning("Model '%s': waiting for %s. Press Ctrl-C again to cancel them.", self.model.name, calls)
+                _log.warning(
+                    "Model '%s': waiting for %s. Press Ctrl-C again to cancel them.",
+                    self.model.name,
+                    calls,
+                )
         return self.is_stopped
 
     def start_call(self) -> float:
@@ -177,20 +196,26 @@ class Dispatch:
         timeout = self.model.options.timeout
         reservation = None
         by_load = sorted(limiters, key=lambda limiter: limiter.in_flight / limiter.limit)
-        limiter = next((limiter for limiter in by_load if limiter.take(bool(request.failures))), None)
+        limiter = next(
+            (limiter for limiter in by_load if limiter.take(bool(request.failures))), None
+        )
         if limiter is None:
             return min(TICK_SECONDS, max(0.001, min(limiter.wait() for limiter in limiters)))
         try:
             body = self.body(request)
             worst = self.model.worst_dollars(body)
-            reservation = self.cost_budget.reserve(worst, timeout) if self.cost_budget else Reservation(worst)
+            reservation = (
+                self.cost_budget.reserve(worst, timeout) if self.cost_budget else Reservation(worst)
+            )
         finally:
             if reservation is None:
                 limiter.give_back()
         if reservation is None:
             return TICK_SECONDS
         heapq.heappop(self.waiting)
-        self.running[asyncio.ensure_future(self.call(request, body, limiter, reservation))] = self.clock + timeout
+        self.running[asyncio.ensure_future(self.call(request, body, limiter, reservation))] = (
+            self.clock + timeout
+        )
         return 0.0
 
     def next_request(self) -> _Request | None:
@@ -216,7 +241,9 @@ class Dispatch:
         began = time.monotonic()
         ended: set[asyncio.Task[None]] = set()
         if self.running:
-            ended, _ = await asyncio.wait(self.running, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            ended, _ = await asyncio.wait(
+                self.running, timeout=seconds, return_when=asyncio.FIRST_COMPLETED
+            )
         else:
             await asyncio.sleep(seconds)
         self.clock += min(time.monotonic() - began, 2 * TICK_SECONDS)
@@ -229,7 +256,11 @@ class Dispatch:
             task.cancel()
 
     async def call(
-        self, request: _Request, body: dict[str, Any], limiter: EndpointLimiter, reservation: Reservation
+        self,
+        request: _Request,
+        body: dict[str, Any],
+        limiter: EndpointLimiter,
+        reservation: Reservation,
     ) -> None:
         """Make one call and pay for it; then deliver its completion, or plan the next call of the request."""
         target = limiter.address
@@ -255,7 +286,9 @@ class Dispatch:
             request.usage += usage
             if self.cost_budget:
                 key = self.keys[request.position]
-                self.cost_budget.pay(self.model.name, key, usage.dollars, usage.estimated_calls > 0, reservation)
+                self.cost_budget.pay(
+                    self.model.name, key, usage.dollars, usage.estimated_calls > 0, reservation
+                )
             limiter.give_back()
         if isinstance(outcome, Completion):
             self.model.check_answer(self.prompts[request.position], outcome, limiter)
@@ -263,14 +296,22 @@ class Dispatch:
             outcome = CallFailed(f"{target}: the completion has no text.", "empty")
         self.end(request, outcome, limiter, began)
 
-    async def outcome(self, body: dict[str, Any], limiter: EndpointLimiter) -> Completion | WaspError:
+    async def outcome(
+        self, body: dict[str, Any], limiter: EndpointLimiter
+    ) -> Completion | WaspError:
         """Return the completion, or the meaning of the error of this call, without a key in its context."""
         try:
             return await self.model.send(self.clients[limiter], body)
         except self.model.failures as error:
             return explain(error, self.model.read_failure(error), limiter.address)
 
-    def end(self, request: _Request, outcome: Completion | WaspError, limiter: EndpointLimiter, began: float) -> None:
+    def end(
+        self,
+        request: _Request,
+        outcome: Completion | WaspError,
+        limiter: EndpointLimiter,
+        began: float,
+    ) -> None:
         """Deliver the outcome of a call, or plan a retry."""
         if isinstance(outcome, Completion):
             limiter.succeed(began)
@@ -281,7 +322,11 @@ class Dispatch:
             request.failures[outcome.kind] += 1
             limiter.fail(outcome, began)
             # The limiter applies the delay that a server demands; other endpoints are available immediately.
-            self.retry(request, outcome, 0.0 if outcome.retry_after is not None else backoff(request.failures.total()))
+            self.retry(
+                request,
+                outcome,
+                0.0 if outcome.retry_after is not None else backoff(request.failures.total()),
+            )
         elif isinstance(outcome, EndpointRefusal) and limiter.has_succeeded:
             request.failures["doubted"] += 1
             self.retry(request, outcome, limiter.doubt(outcome, request.failures["doubted"]))

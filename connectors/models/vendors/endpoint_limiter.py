@@ -90,7 +90,9 @@ class EndpointLimiter:
             if self.wait() > 0:
                 return False
             if self._has_refused or self._limit < self.cap:
-                self._opens = max(self._opens, time.monotonic()) + SPREAD * self._seconds / self._limit
+                self._opens = (
+                    max(self._opens, time.monotonic()) + SPREAD * self._seconds / self._limit
+                )
             self._counts["repeated"] += is_repeated
             self.in_flight += 1
             return True
@@ -110,7 +112,8 @@ class EndpointLimiter:
             if began >= self._last_failure:
                 per_round = 0.2 if abs(self._limit - self._refused_at) < 1 else 1.0
                 self._limit = min(
-                    self.cap, self._limit + (per_round / self._limit if self._has_refused else FIRST_GROWTH)
+                    self.cap,
+                    self._limit + (per_round / self._limit if self._has_refused else FIRST_GROWTH),
                 )
             self._rounds = 0
             self.has_succeeded = True

@@ -20,10 +20,16 @@ from connectors.security.secrets import NO_KEY
 MAX_CHARACTERS = 300
 """Maximum length of a forwarded server message."""
 
-_QUOTA = re.compile(r"insufficient_quota|billing_hard_limit|billing_error|credit balance is too low", re.I)
-_FILTERED = re.compile(r"content_filter|content_policy|content management policy|moderation|responsible_?ai", re.I)
+_QUOTA = re.compile(
+    r"insufficient_quota|billing_hard_limit|billing_error|credit balance is too low", re.I
+)
+_FILTERED = re.compile(
+    r"content_filter|content_policy|content management policy|moderation|responsible_?ai", re.I
+)
 _BAD_KEY = re.compile(r"invalid_api_key|api[ _-]key", re.I)
-_OPTION = re.compile(r"temperature|top_p|top_k|seed|stop|stop_sequences|max_tokens|max_completion_tokens|extra")
+_OPTION = re.compile(
+    r"temperature|top_p|top_k|seed|stop|stop_sequences|max_tokens|max_completion_tokens|extra"
+)
 _NOT_CONNECTED = {"ClientConnectorError", "ConnectionRefusedError"}
 
 
@@ -43,7 +49,11 @@ class CallFailed(TemporaryError):
     """
 
     def __init__(
-        self, message: str, kind: str = "failed", retry_after: float | None = None, is_billed: bool = False
+        self,
+        message: str,
+        kind: str = "failed",
+        retry_after: float | None = None,
+        is_billed: bool = False,
     ) -> None:
         super().__init__(message, retry_after)
         self.kind = kind
@@ -75,7 +85,9 @@ class Failure:
     @property
     def message(self) -> str:
         """Codes and text of the server's message."""
-        codes = (part(self._error, *path) for path in (("type",), ("code",), ("innererror", "code")))
+        codes = (
+            part(self._error, *path) for path in (("type",), ("code",), ("innererror", "code"))
+        )
         return " ".join(str(word) for word in (*codes, self._text) if word)
 
     @property
@@ -90,7 +102,9 @@ class Failure:
         detail = self._error.get("detail")
         if isinstance(detail, list):
             fields = [(part(problem, "loc"), part(problem, "msg")) for problem in detail]
-            detail = "; ".join(f"{path[-1]}: {text}" for path, text in fields if isinstance(path, list) and path)
+            detail = "; ".join(
+                f"{path[-1]}: {text}" for path, text in fields if isinstance(path, list) and path
+            )
         return str(self._error.get("message") or detail or self.body or "")
 
     @property
@@ -130,16 +144,24 @@ def _refused(failure: Failure, target: Address) -> WaspError | Completion:
     if status in (401, 403) or (status == 400 and _BAD_KEY.search(failure.message)):
         return _refused_key(status, target)
     if status == 402 or _QUOTA.search(failure.message):
-        return FinalError(f"{target}: the account has no credit left (HTTP {status}). Top it up, then resume.")
+        return FinalError(
+            f"{target}: the account has no credit left (HTTP {status}). Top it up, then resume."
+        )
     if status == 404:
         return EndpointRefusal(
             f"{target}: the model '{target.model}' does not exist at this address (HTTP {status}). "
             f"Check `model` and `endpoint` of this PLM. Server message: {message}"
         )
     if status in (429, 503, 529):
-        return CallFailed(f"{target}: too many requests (HTTP {status}): {message}", "refused", failure.retry_after)
+        return CallFailed(
+            f"{target}: too many requests (HTTP {status}): {message}",
+            "refused",
+            failure.retry_after,
+        )
     if status in (408, 409, 425) or status >= 500:
-        return CallFailed(f"{target}: failed (HTTP {status}): {message}", retry_after=failure.retry_after)
+        return CallFailed(
+            f"{target}: failed (HTTP {status}): {message}", retry_after=failure.retry_after
+        )
     if _OPTION.fullmatch(failure.parameter):
         return FinalError(
             f"{target}: '{target.model}' refuses the option '{failure.parameter}'. Change or remove it "
@@ -180,7 +202,8 @@ def _unreachable(error: BaseException, target: Address) -> CallFailed:
         refuses = cause_name == ConnectionRefusedError.__name__
         problem = "refuses connections" if refuses else f"cannot be reached ({cause_name})"
         return Unconnected(
-            f"{target}: unreachable ({cause_name}). Check its server and `endpoint` of this PLM.", problem
+            f"{target}: unreachable ({cause_name}). Check its server and `endpoint` of this PLM.",
+            problem,
         )
     if "ConnectionTimeoutError" in names:
         return Unconnected(f"{target}: no connection in time.", "does not respond", "timed_out")

@@ -28,8 +28,22 @@ _UNSUPPORTED = re.compile(r"does not support parameters: \['(\w+)'")
 _MOVED = re.compile(r"://|arn:(?![\w-]+:[\w-]+:[a-z0-9-]*:\d*:)")
 """A model whose name moves the call: some vendors' URLs are built from an address or a region in it."""
 _FIELDS = (
-    *("frequency_penalty", "logit_bias", "logprobs", "max_completion_tokens", "modalities", "prediction"),
-    *("presence_penalty", "reasoning_effort", "response_format", "safety_settings", "seed", "service_tier"),
+    *(
+        "frequency_penalty",
+        "logit_bias",
+        "logprobs",
+        "max_completion_tokens",
+        "modalities",
+        "prediction",
+    ),
+    *(
+        "presence_penalty",
+        "reasoning_effort",
+        "response_format",
+        "safety_settings",
+        "seed",
+        "service_tier",
+    ),
     *("store", "thinking", "top_k", "top_logprobs", "user", "verbosity"),
 )
 REQUEST_FIELDS = OneOf(frozenset(_FIELDS))
@@ -82,10 +96,16 @@ class LiteLlmModel(ChatModel[LiteLlmOptions]):
 
     def open_client(self, address: Address) -> Any:
         """Return litellm's function with the arguments of all calls at an address; litellm shares its connections."""
-        os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else the import downloads a list of prices
+        os.environ.setdefault(
+            "LITELLM_LOCAL_MODEL_COST_MAP", "True"
+        )  # else the import downloads a list of prices
         litellm = self.load_sdk()
         litellm.suppress_debug_info = True
-        settings: dict[str, Any] = {"timeout": self.options.timeout + AFTER_SECONDS, "num_retries": 0, "max_retries": 0}
+        settings: dict[str, Any] = {
+            "timeout": self.options.timeout + AFTER_SECONDS,
+            "num_retries": 0,
+            "max_retries": 0,
+        }
         settings |= {} if address.url == _placeholder(self.model) else {"api_base": address.url}
         key = self.secret(address)
         settings |= {"api_key": key} if key else {}

@@ -43,8 +43,13 @@ class ChatModel(VendorModel[Options]):
 
     def request(self, prompt: Prompt) -> dict[str, Any]:
         """Return the body of a request."""
-        messages = [{"role": "system", "content": self.options.system}] if self.options.system else []
-        return {**self.decoding(prompt), "messages": [*messages, {"role": "user", "content": prompt.text}]}
+        messages = (
+            [{"role": "system", "content": self.options.system}] if self.options.system else []
+        )
+        return {
+            **self.decoding(prompt),
+            "messages": [*messages, {"role": "user", "content": prompt.text}],
+        }
 
     def decoding(self, prompt: Prompt) -> dict[str, Any]:
         """Return the fields of a request besides its prompt."""
@@ -57,7 +62,9 @@ class ChatModel(VendorModel[Options]):
         """Return the output of the first choice of a chat or legacy completion; ValueError if invalid."""
         choices = part(response, "choices")
         if choices is None and isinstance(part(response, "error"), Mapping):
-            raise ReportedError(f"the server reports an error: {sanitize(str(part(response, 'error', 'message')))}")
+            raise ReportedError(
+                f"the server reports an error: {sanitize(str(part(response, 'error', 'message')))}"
+            )
         if not isinstance(choices, list):
             raise ValueError("no list of choices")
         choice = choices[0] if choices else None
@@ -70,7 +77,9 @@ class ChatModel(VendorModel[Options]):
             refusal = "stopped by the content filter"
         details = part(usage, "prompt_tokens_details")
         # litellm names the tokens that Anthropic writes to its cache in its own way.
-        written_to_cache = part(details, "cache_write_tokens") or part(details, "cache_creation_tokens")
+        written_to_cache = part(details, "cache_write_tokens") or part(
+            details, "cache_creation_tokens"
+        )
         special = (part(details, "cached_tokens"), written_to_cache)
         reported = (part(usage, "prompt_tokens"), part(usage, "completion_tokens"), *special)
         content, written = (text, text) if message is None else (part(message, "content"), message)
@@ -89,8 +98,13 @@ class OpenAIModel(ChatModel[OpenAIOptions]):
     def __init__(self, name: str, model: str, options: OpenAIOptions) -> None:
         super().__init__(name, model, options)
         self.path = "/chat/completions" if options.api == "chat" else "/completions"
-        own = all(urlsplit(address.url).hostname == urlsplit(self.url).hostname for address in options.endpoints)
-        self.limit_field = "max_completion_tokens" if own and options.api == "chat" else "max_tokens"
+        own = all(
+            urlsplit(address.url).hostname == urlsplit(self.url).hostname
+            for address in options.endpoints
+        )
+        self.limit_field = (
+            "max_completion_tokens" if own and options.api == "chat" else "max_tokens"
+        )
 
     @classmethod
     def from_spec(cls, spec: ModelSpec) -> Self:
@@ -113,7 +127,10 @@ class OpenAIModel(ChatModel[OpenAIOptions]):
         deployment = azure.get("deployment", self.model)
         version = azure["api_version"]
         return sdk.AsyncAzureOpenAI(
-            azure_endpoint=address.url, azure_deployment=deployment, api_version=version, **arguments
+            azure_endpoint=address.url,
+            azure_deployment=deployment,
+            api_version=version,
+            **arguments,
         )
 
     def is_other(self, served: str) -> bool:
@@ -126,15 +143,23 @@ class OpenAIModel(ChatModel[OpenAIOptions]):
             return await super().send(client, body)
         except self.load_sdk().BadRequestError as error:
             failure = self.read_failure(error)
-            is_limit = "max_completion_tokens" in failure.message and failure.parameter in ("max_tokens", "")
+            is_limit = "max_completion_tokens" in failure.message and failure.parameter in (
+                "max_tokens",
+                "",
+            )
             if not is_limit or "max_tokens" not in body:
                 raise
         self.limit_field = "max_completion_tokens"
-        newer = {self.limit_field if name == "max_tokens" else name: value for name, value in body.items()}
+        newer = {
+            self.limit_field if name == "max_tokens" else name: value
+            for name, value in body.items()
+        }
         return await super().send(client, newer)
 
     def request(self, prompt: Prompt) -> dict[str, Any]:
         """Return the body of a request."""
         return (
-            super().request(prompt) if self.options.api == "chat" else self.decoding(prompt) | {"prompt": prompt.text}
+            super().request(prompt)
+            if self.options.api == "chat"
+            else self.decoding(prompt) | {"prompt": prompt.text}
         )

@@ -72,7 +72,9 @@ class TokenPrice:
     cached: Dollars | None = None
     cache_write: Dollars | None = None
 
-    def dollars(self, tokens_in: int, tokens_out: int, cached: int = 0, cache_written: int = 0) -> float:
+    def dollars(
+        self, tokens_in: int, tokens_out: int, cached: int = 0, cache_written: int = 0
+    ) -> float:
         """Return the cost of tokens; `tokens_in` contains the cached ones and those written to the cache."""
         cached = min(cached, tokens_in)
         cache_written = min(cache_written, tokens_in - cached)
@@ -82,7 +84,9 @@ class TokenPrice:
 
     def worst_dollars(self, tokens_in: int, tokens_out: int) -> float:
         """Return the highest cost of tokens of any kind."""
-        return (tokens_in * max(self.input, self._cached, self._cache_write) + tokens_out * self.output) / 1e6
+        return (
+            tokens_in * max(self.input, self._cached, self._cache_write) + tokens_out * self.output
+        ) / 1e6
 
     @property
     def _cached(self) -> float:
@@ -128,7 +132,17 @@ class VendorOptions:
     @property
     def decoding(self) -> dict[str, Any]:
         """The settings besides prompt and model that affect a completion."""
-        names = ("temperature", "top_p", "top_k", "max_tokens", "stop", "seeded", "system", "extra", "edition")
+        names = (
+            "temperature",
+            "top_p",
+            "top_k",
+            "max_tokens",
+            "stop",
+            "seeded",
+            "system",
+            "extra",
+            "edition",
+        )
         # Completions that earlier versions stored have `several` in their identity.
         return {name: getattr(self, name) for name in names} | {"several": 1}
 
@@ -160,7 +174,10 @@ def _addresses(spec: ModelSpec, key: str, vendor_url: str) -> tuple[Address, ...
     entries = endpoints or [endpoint or vendor_url]
     if isinstance(entries, str | Mapping) or not isinstance(entries, Sequence):
         raise ConfigError(f"{where}: endpoints must be a list.")
-    return tuple(Address(*_address(where, entry, key, vendor_url), spec.name, spec.model) for entry in entries)
+    return tuple(
+        Address(*_address(where, entry, key, vendor_url), spec.name, spec.model)
+        for entry in entries
+    )
 
 
 def _address(where: str, entry: Any, key: str, vendor_url: str) -> tuple[str, str]:
@@ -174,6 +191,8 @@ def _address(where: str, entry: Any, key: str, vendor_url: str) -> tuple[str, st
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigError(f"{where}: endpoint must be a URL such as http://localhost:8000/v1.")
     if parts.username or parts.password or parts.query:
-        raise ConfigError(f"{where}: the URL of {parts.hostname} contains a user name, password or query. Use `key`.")
+        raise ConfigError(
+            f"{where}: the URL of {parts.hostname} contains a user name, password or query. Use `key`."
+        )
     variable_of(own_key, f"{where}: key")
     return url, own_key

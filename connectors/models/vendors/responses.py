@@ -25,9 +25,20 @@ _LEFT_OUT = (
     (re.compile(r"\A.*<\|channel\|>\s*final\s*(?:<\|constrain\|>\w+)?<\|message\|>", re.S), ""),
     (re.compile(r"<\|channel\|>\s*(?:analysis|commentary).*\Z", re.S), ""),
     (re.compile(r"\[(/?)THINK\]", re.I), r"<\1think>"),
-    (re.compile(rf"<({_NAMES})>.*?(?:</\1>|\Z)", re.S | re.I), ""),  # reasoning, which may never end
-    (re.compile(rf"\A.*</(?:{_NAMES})>", re.S | re.I), ""),  # its opening tag is in the chat template
-    (re.compile(r"<\|[a-z_]+\|>|</?s>|<(?:end_of_turn|start_of_turn|eos|bos|pad)>|\[/?INST\]|<<?/?SYS>?>"), ""),
+    (
+        re.compile(rf"<({_NAMES})>.*?(?:</\1>|\Z)", re.S | re.I),
+        "",
+    ),  # reasoning, which may never end
+    (
+        re.compile(rf"\A.*</(?:{_NAMES})>", re.S | re.I),
+        "",
+    ),  # its opening tag is in the chat template
+    (
+        re.compile(
+            r"<\|[a-z_]+\|>|</?s>|<(?:end_of_turn|start_of_turn|eos|bos|pad)>|\[/?INST\]|<<?/?SYS>?>"
+        ),
+        "",
+    ),
 )
 """Reasoning and control tokens in the order of their removal, with their replacements."""
 
@@ -54,7 +65,9 @@ def part(value: Any, *names: str) -> Any:
     return value
 
 
-def completion_of(output: Output, response: Any, body: Mapping[str, Any], price: TokenPrice) -> Completion:
+def completion_of(
+    output: Output, response: Any, body: Mapping[str, Any], price: TokenPrice
+) -> Completion:
     """Return the completion of a response to `body`; token counts come from bytes if missing or impossible.
 
     All texts of the body count. An output that ended at the request's token limit has that many tokens.
@@ -71,13 +84,18 @@ def completion_of(output: Output, response: Any, body: Mapping[str, Any], price:
     is_estimated = out_missing or not tokens_in
     tokens_in = tokens_in or _estimate(request_bytes(body))
     if out_missing:
-        tokens_out = max(_estimate(written_bytes), limit_of(body) if output.reason == "length" else 0)
+        tokens_out = max(
+            _estimate(written_bytes), limit_of(body) if output.reason == "length" else 0
+        )
     request_id, served_model = (
-        name[:200] if isinstance(name, str) else "" for name in (part(response, "id"), part(response, "model"))
+        name[:200] if isinstance(name, str) else ""
+        for name in (part(response, "id"), part(response, "model"))
     )
     dollars = price.dollars(tokens_in, tokens_out, *special)
     text = "" if output.refusal else text
-    return Completion(text, reason, tokens_in, tokens_out, dollars, error, is_estimated, request_id, served_model)
+    return Completion(
+        text, reason, tokens_in, tokens_out, dollars, error, is_estimated, request_id, served_model
+    )
 
 
 def _joined(content: Any) -> str:
@@ -107,7 +125,11 @@ def request_bytes(body: Mapping[str, Any]) -> int:
 
     The JSON around the texts approximates roles and formatting.
     """
-    texts = [value for name, value in body.items() if name != "model" and not isinstance(value, int | float)]
+    texts = [
+        value
+        for name, value in body.items()
+        if name != "model" and not isinstance(value, int | float)
+    ]
     return len(json.dumps(texts, ensure_ascii=False).encode("utf-8", "surrogatepass"))
 
 
@@ -116,7 +138,9 @@ def _text_bytes(value: Any) -> int:
     if isinstance(value, str):
         return len(value.encode("utf-8", "surrogatepass"))
     if isinstance(value, Mapping):
-        return sum(_text_bytes(item) for name, item in value.items() if name not in _METADATA_FIELDS)
+        return sum(
+            _text_bytes(item) for name, item in value.items() if name not in _METADATA_FIELDS
+        )
     return sum(map(_text_bytes, value)) if isinstance(value, list) else 0
 
 

@@ -20,7 +20,10 @@ from typing import TYPE_CHECKING, Any
 from wasp.clashes import find_clashes
 
 _hiding, _hidden = find_clashes()
-_is_command = Path(sys.argv[0]).name in ("wasp", "-m")  # "-m": Python looks for the module wasp.__main__
+_is_command = Path(sys.argv[0]).name in (
+    "wasp",
+    "-m",
+)  # "-m": Python looks for the module wasp.__main__
 if _hiding:
     raise SystemExit(_hiding[0]) if _is_command else ImportError(_hiding[0])
 if _hidden and not _is_command:  # `wasp doctor` reports it

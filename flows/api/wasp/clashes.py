@@ -20,13 +20,17 @@ def find_clashes() -> tuple[list[str], list[str]]:
     for name in PACKAGES:
         spec = find_spec(name)
         if spec and spec.origin and not _is_ours(Path(spec.origin).parent.parent):
-            hiding.append(f"{spec.origin}: Python imports it in place of the package '{name}' of wasp-synth. {APART}")
+            hiding.append(
+                f"{spec.origin}: Python imports it in place of the package '{name}' of wasp-synth. {APART}"
+            )
             continue
         for folder in others:
             files = [folder / f"{name}.py", *(folder / name).glob("*.py")]
             clash = next((file for file in files if file.is_file()), None)
             if clash:
-                hidden.append(f"{clash}: Python imports the package '{name}' of wasp-synth in its place. {APART}")
+                hidden.append(
+                    f"{clash}: Python imports the package '{name}' of wasp-synth in its place. {APART}"
+                )
     return hiding, hidden
 
 

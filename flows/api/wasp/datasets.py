@@ -69,7 +69,12 @@ class Dataset:
         if not isinstance(rows, (str, Path)):
             dataset.check_new(name, epsilon_cap)
             stored = store_frame(state_folder(), name, rows)
-        values: dict[str, Any] = {"path": str(stored or rows), "query": query, "text": text, "label": label}
+        values: dict[str, Any] = {
+            "path": str(stored or rows),
+            "query": query,
+            "text": text,
+            "label": label,
+        }
         values |= {"person": person, "declared_rows": declared_rows}
         choice = ClassChoice(tuple(map(label_form, classes or ())))
         try:
@@ -86,4 +91,10 @@ class Dataset:
 
     @classmethod
     def _of(cls, values: dict[str, Any]) -> Dataset:
-        return cls(values["name"], values["cap"], values["delta"], values["spent"], tuple(values["members"]))
+        return cls(
+            values["name"],
+            values["cap"],
+            values["delta"],
+            values["spent"],
+            tuple(values["members"]),
+        )

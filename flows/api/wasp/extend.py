@@ -33,10 +33,33 @@ if TYPE_CHECKING:
     from tasks.prefect.writing import embedded, generate
 
 __all__ = ["Guarantee"]
-__all__ += ["AnyConfig", "AnyMethod", "ArtifactRef", "Changes", "ConfigError", "Method", "OwnRowsConfig"]
-__all__ += ["RoundsMethod", "RunConfig", "Section", "TextTable", "VotingScheme", "WaspError", "no_release"]
+__all__ += [
+    "AnyConfig",
+    "AnyMethod",
+    "ArtifactRef",
+    "Changes",
+    "ConfigError",
+    "Method",
+    "OwnRowsConfig",
+]
+__all__ += [
+    "RoundsMethod",
+    "RunConfig",
+    "Section",
+    "TextTable",
+    "VotingScheme",
+    "WaspError",
+    "no_release",
+]
 __all__ += ["Casting", "Releases", "Written", "vote_releases"]
-__all__ += ["Completion", "LanguageModel", "MissingPackageError", "ModelSpec", "Prompt", "keep_nothing"]
+__all__ += [
+    "Completion",
+    "LanguageModel",
+    "MissingPackageError",
+    "ModelSpec",
+    "Prompt",
+    "keep_nothing",
+]
 __all__ += ["Host", "PublicFile"]
 __all__ += ["LabelledRows", "Metric", "MetricInput", "read_options"]
 __all__ += ["Run", "embedded", "generate", "measure_iteration", "method_flow", "run_step"]

@@ -58,12 +58,16 @@ class Result:
         import pandas as pd
 
         guessed = stored_runs.predict(self.run_id, list(texts))
-        return pd.DataFrame({"label": guessed["labels"]}).join(pd.DataFrame(guessed["probabilities"]))
+        return pd.DataFrame({"label": guessed["labels"]}).join(
+            pd.DataFrame(guessed["probabilities"])
+        )
 
     def _repr_html_(self) -> str:
         """Return the report in a frame, which a notebook shows in place of the object."""
         page = escape(self.report.read_text(encoding="utf-8"))
-        return f'<iframe sandbox="allow-scripts" srcdoc="{page}" width="100%" height="640"></iframe>'
+        return (
+            f'<iframe sandbox="allow-scripts" srcdoc="{page}" width="100%" height="640"></iframe>'
+        )
 
     def export(self, folder: str | Path, license: str = "other") -> list[str]:
         """Write the signed bundle, if the release gate passes; return its files. Raises WaspError if it does not."""
@@ -102,7 +106,9 @@ def run(name: str, changes: Changes | None = None, config: str | Path | None = N
     return Result(summary["run_id"], summary)
 
 
-def plan(name: str, changes: Changes | None = None, config: str | Path | None = None) -> dict[str, Any]:
+def plan(
+    name: str, changes: Changes | None = None, config: str | Path | None = None
+) -> dict[str, Any]:
     """Return what a run would spend, and its `problems`; spend nothing. Arguments as in `run`."""
     return dict(start.plan(name, _path(config), _options(changes)))
 
@@ -120,7 +126,9 @@ def runs() -> pd.DataFrame:
     import pandas as pd
 
     frame = pd.DataFrame(stored_runs.runs()["runs"])
-    return frame if frame.empty else frame.assign(started=pd.to_datetime(frame["started"], utc=True))
+    return (
+        frame if frame.empty else frame.assign(started=pd.to_datetime(frame["started"], utc=True))
+    )
 
 
 def _path(config: str | Path | None) -> Path | None:

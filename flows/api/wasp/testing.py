@@ -45,18 +45,31 @@ class MethodContract:
     def guarantee(self, method: Method, loaded: RunConfig) -> Guarantee[Release]:
         return method.releases(loaded)
 
-    def test_the_flow_and_the_configuration_have_the_name_of_the_method(self, method: Method) -> None:
+    def test_the_flow_and_the_configuration_have_the_name_of_the_method(
+        self, method: Method
+    ) -> None:
         flow = method.flow()
         assert flow.name == method.name == getattr(method.config, "flow_name", "")
         assert {"config", "resumes"} <= set(flow.parameters.properties)
 
-    def test_all_releases_together_cost_at_most_epsilon(self, guarantee: Guarantee[Release], loaded: RunConfig) -> None:
+    def test_all_releases_together_cost_at_most_epsilon(
+        self, guarantee: Guarantee[Release], loaded: RunConfig
+    ) -> None:
         events = [charge.event for charge in guarantee.charges]
-        assert not events or epsilon_of(events, loaded.privacy.delta) <= loaded.privacy.epsilon * (1 + 1e-4)
+        assert not events or epsilon_of(events, loaded.privacy.delta) <= loaded.privacy.epsilon * (
+            1 + 1e-4
+        )
         assert len({release.name for release in guarantee.releases}) == len(guarantee.releases)
 
-    def test_an_attack_proves_no_more_than_a_release_claims(self, guarantee: Guarantee[Release]) -> None:
-        attacks = [case.attack() for release in guarantee.releases for case in release.audits() if case.attack]
+    def test_an_attack_proves_no_more_than_a_release_claims(
+        self, guarantee: Guarantee[Release]
+    ) -> None:
+        attacks = [
+            case.attack()
+            for release in guarantee.releases
+            for case in release.audits()
+            if case.attack
+        ]
         assert [attack.name for attack in attacks if not attack.run(400, 0.9999)["passed"]] == []
 
 
@@ -111,7 +124,9 @@ class LanguageModelContract:
         assert model.complete([], lambda i, _: stored.append(i)) == []
         assert stored == []
 
-    def test_name_and_identity_are_non_empty_strings_that_stay_the_same(self, model: LanguageModel) -> None:
+    def test_name_and_identity_are_non_empty_strings_that_stay_the_same(
+        self, model: LanguageModel
+    ) -> None:
         name = model.name
         identity = model.identity
         assert isinstance(name, str)
@@ -121,7 +136,9 @@ class LanguageModelContract:
         model.complete(self.prompts(2))
         assert (model.name, model.identity) == (name, identity)
 
-    def test_each_prompt_has_one_answer_and_keep_hears_it_once_before_the_return(self, model: LanguageModel) -> None:
+    def test_each_prompt_has_one_answer_and_keep_hears_it_once_before_the_return(
+        self, model: LanguageModel
+    ) -> None:
         prompts = self.prompts()
         stored: list[tuple[int, Completion]] = []
         answers = model.complete(prompts, lambda i, c: stored.append((i, c)))
@@ -149,11 +166,17 @@ class LanguageModelContract:
     def test_prompts_of_every_label_are_answered(self, model: LanguageModel) -> None:
         prompts = self.prompts(2 * len(self.labels))
         answers = model.complete(prompts)
-        answered = {p.label for p, a in zip(prompts, answers, strict=True) if a.finish_reason in ("stop", "length")}
+        answered = {
+            p.label
+            for p, a in zip(prompts, answers, strict=True)
+            if a.finish_reason in ("stop", "length")
+        }
         assert answered == set(self.labels)
 
     def test_unicode_in_prompts_and_examples_is_accepted(self, model: LanguageModel) -> None:
-        prompt = replace(self.prompts(1)[0], text=UNICODE, description=UNICODE, good=(UNICODE,), bad=(UNICODE,))
+        prompt = replace(
+            self.prompts(1)[0], text=UNICODE, description=UNICODE, good=(UNICODE,), bad=(UNICODE,)
+        )
         (answer,) = model.complete([prompt])
         answer.text.encode("utf-8")
         assert answer.finish_reason in FINISH_REASONS

@@ -23,13 +23,20 @@ class AugPeMethod(AnyMethod):
         "result; wasp_baseline: each iteration adds variations of a few winners (baseline of the WASP paper).",
     )
     iterations: int = Field(
-        10, ge=1, le=100, description="Iterations (T): T releases (original), T - 1 releases (wasp_baseline)."
+        10,
+        ge=1,
+        le=100,
+        description="Iterations (T): T releases (original), T - 1 releases (wasp_baseline).",
     )
     variations: int = Field(
-        3, ge=1, le=64, description="Variations of each survivor (L - 1) by the PLM that wrote it; for style original."
+        3,
+        ge=1,
+        le=64,
+        description="Variations of each survivor (L - 1) by the PLM that wrote it; for style original.",
     )
     variation: Literal["paraphrase", "blanks"] = Field(
-        "paraphrase", description="Variation of a text: paraphrase it, or blank and fill a part of it."
+        "paraphrase",
+        description="Variation of a text: paraphrase it, or blank and fill a part of it.",
     )
     mask: float = Field(0.5, gt=0, le=1, description="Share of a text's words that become blanks.")
     disclosure: Literal["label", "none"] = Field(
@@ -55,7 +62,11 @@ class AugPeMethod(AnyMethod):
     @property
     def candidates(self) -> int:
         """Number of texts in the first vote."""
-        return self.samples // self.iterations if self.accumulates else self.samples * (1 + self.variations)
+        return (
+            self.samples // self.iterations
+            if self.accumulates
+            else self.samples * (1 + self.variations)
+        )
 
     @property
     def shared_over_rounds(self) -> bool:
@@ -110,13 +121,21 @@ class AugPeConfig(RunConfig):
         writers = self.writers
         if method.accumulates:
             first = method.samples // method.iterations
-            return [PlannedCalls(writers, first), PlannedCalls(writers, method.samples - first, is_variation=True)]
+            return [
+                PlannedCalls(writers, first),
+                PlannedCalls(writers, method.samples - first, is_variation=True),
+            ]
         varied = method.samples * method.variations * method.iterations
-        return [PlannedCalls(writers, method.samples), PlannedCalls(writers, varied, is_variation=True)]
+        return [
+            PlannedCalls(writers, method.samples),
+            PlannedCalls(writers, varied, is_variation=True),
+        ]
 
     @model_validator(mode="after")
     def _words_can_be_counted(self) -> Self:
-        if self.counts_words and (math.isinf(self.privacy.epsilon) or self.privacy.protects == "person"):
+        if self.counts_words and (
+            math.isinf(self.privacy.epsilon) or self.privacy.protects == "person"
+        ):
             raise ValueError(
                 "method.keywords: private_vocabulary needs protects: record and a finite epsilon. Set list or none"
             )

@@ -21,7 +21,11 @@ def aug_pe_releases(config: AugPeConfig) -> Guarantee[Release]:
     if not config.counts_words:
         return vote_releases(config)
     promise = promise_of(config)
-    of_terms, of_votes = split_epsilon(promise.epsilon, promise.delta, "gaussian", config.privacy.vocabulary_epsilon)
-    terms = calibrate_sums(PartPrivacy("vocabulary", of_terms, promise.delta, adjacency=promise.adjacency))
+    of_terms, of_votes = split_epsilon(
+        promise.epsilon, promise.delta, "gaussian", config.privacy.vocabulary_epsilon
+    )
+    terms = calibrate_sums(
+        PartPrivacy("vocabulary", of_terms, promise.delta, adjacency=promise.adjacency)
+    )
     votes = vote_noise(config, replace(promise, epsilon=of_votes))
     return Guarantee(promise, (VocabularyRelease(terms), votes_release(config, votes)))

@@ -50,7 +50,11 @@ class AugPeRun(EvolutionRun):
             self.guides_all = True
 
     def write_jobs(
-        self, iteration: int, weights: Weights, examples: ArtifactRef | None, written: Sequence[TextTable]
+        self,
+        iteration: int,
+        weights: Weights,
+        examples: ArtifactRef | None,
+        written: Sequence[TextTable],
     ) -> list[WriteJob]:
         """Return one job per PLM; prompts contain terms of the private vocabulary, if there is one."""
         jobs = super().write_jobs(iteration, weights, examples, written)
@@ -72,7 +76,11 @@ class AugPeRun(EvolutionRun):
 
     def texts_after(self, iteration: int) -> int:
         """Return 1/T more texts per iteration (wasp_baseline), or all texts from the start."""
-        return super().texts_after(iteration) if self.config.method.accumulates else self.config.method.samples
+        return (
+            super().texts_after(iteration)
+            if self.config.method.accumulates
+            else self.config.method.samples
+        )
 
     def survival(self) -> Survival:
         """Return the texts with most votes: the size of the result, or a few winners of each class (wasp_baseline)."""
@@ -103,12 +111,19 @@ class AugPeRun(EvolutionRun):
         copies = self.config.method.variations
         manner = self.variation
         return [
-            job for table in parents for job in self.vary_jobs(iteration, table, copies, self.variers(table), manner)
+            job
+            for table in parents
+            for job in self.vary_jobs(iteration, table, copies, self.variers(table), manner)
         ]
 
-    def more_jobs(self, iteration: int, winners: TextTable | None, written: Sequence[TextTable]) -> list[WriteJob]:
+    def more_jobs(
+        self, iteration: int, winners: TextTable | None, written: Sequence[TextTable]
+    ) -> list[WriteJob]:
         """Return one job per PLM: new texts at first, then variations of the winners in turn."""
         jobs = self.write_jobs(iteration, self.equal_weights(), None, written)
         if winners is None:
             return jobs
-        return [replace(job, manner=self.variation, parents=(winners.samples,), words=None) for job in jobs]
+        return [
+            replace(job, manner=self.variation, parents=(winners.samples,), words=None)
+            for job in jobs
+        ]

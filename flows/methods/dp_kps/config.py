@@ -46,7 +46,9 @@ class DpKpsMethod(SingleRound):
         description="models: language models write a text around each sequence; phrases: the sequences are the texts, "
         "without a model, and test rows are converted to phrases as well.",
     )
-    vocabulary_terms: int = Field(1000, ge=2, le=100_000, description="Terms in the private vocabulary at most.")
+    vocabulary_terms: int = Field(
+        1000, ge=2, le=100_000, description="Terms in the private vocabulary at most."
+    )
     threshold: float = Field(
         0.0,
         ge=0,
@@ -85,7 +87,9 @@ class DpKpsMethod(SingleRound):
     @property
     def shape(self) -> Shape:
         """Set of densities."""
-        alone: Literal["independent", "iterative"] = "iterative" if self.sampling == "iterative" else "independent"
+        alone: Literal["independent", "iterative"] = (
+            "iterative" if self.sampling == "iterative" else "independent"
+        )
         return Shape(alone, self.length, block=DRAWS[self.sampling][2])
 
     @property
@@ -105,7 +109,9 @@ class DpKpsMethod(SingleRound):
         shape = self.shape
         drawn = f"the {choice.top} best terms" if choice.top else "all terms"
         by = "in proportion to the estimates" + f" ^ {choice.sharpness:g}" * (choice.sharpness != 1)
-        blocks = ", ".join(dict.fromkeys(f"{shape.block_of(phrases):.3g}" for phrases in shape.members))
+        blocks = ", ".join(
+            dict.fromkeys(f"{shape.block_of(phrases):.3g}" for phrases in shape.members)
+        )
         repeats = "with" if choice.repeats else "without"
         return f"{self.sampling}: {self.length} phrases from {drawn}, {by}, {repeats} repeats; kernel width u {blocks}"
 
@@ -125,7 +131,9 @@ class DpKpsConfig(OwnRowsConfig):
     calibrations: ClassVar[tuple[Calibration, ...]] = ("tight",)
     """`privacy.setting` selects the noise."""
 
-    plms: list[Plm] = Field([], description="Language models (K); empty if method.texts is phrases.")
+    plms: list[Plm] = Field(
+        [], description="Language models (K); empty if method.texts is phrases."
+    )
     vocabulary: VocabularyChoice = Field(description="Public vocabulary whose terms are counted.")
     few_shot: Rows | None = Field(
         None,
@@ -139,8 +147,12 @@ class DpKpsConfig(OwnRowsConfig):
         OwnRowsConfig.rules
         | RECORDS_ONLY
         | {
-            Rule("method.texts", ("models",), "plms", {"minItems": 1}): "plms: empty. Add at least one language model",
-            Rule("method.texts", ("phrases",), "plms", ([],)): "plms: not used if method.texts is phrases. Remove plms",
+            Rule(
+                "method.texts", ("models",), "plms", {"minItems": 1}
+            ): "plms: empty. Add at least one language model",
+            Rule(
+                "method.texts", ("phrases",), "plms", ([],)
+            ): "plms: not used if method.texts is phrases. Remove plms",
         }
     )
 

@@ -33,7 +33,9 @@ def keyphrase_releases(config: DpKpsConfig) -> Guarantee[Release]:
     """Return the guarantee of a DP-KPS run; ConfigError if they are too large for the ledger."""
     check_sizes(config, load_task(config.task))
     privacy = config.privacy
-    first, second = split_epsilon(privacy.epsilon, privacy.delta, privacy.setting, privacy.vocabulary_epsilon)
+    first, second = split_epsilon(
+        privacy.epsilon, privacy.delta, privacy.setting, privacy.vocabulary_epsilon
+    )
     vocabulary = calibrate_sums(config.part("vocabulary", first))
     density = calibrate_sums(config.part("density", second))
     promise = Promise(privacy.epsilon, privacy.delta, adjacency=density.privacy.adjacency)
@@ -88,5 +90,8 @@ def random_phrases(tools: RunTools, card: TaskCard) -> Seeding:
     terms = public_vocabulary(tools, terms_ref(config.vocabulary, config.data_root)).terms
     draw = random.Random(config.execution.seed)
     length = min(config.method.length, len(terms))
-    phrases = {label: tuple(tuple(draw.sample(terms, length)) for _ in range(PREVIEWED)) for label in card.label_names}
+    phrases = {
+        label: tuple(tuple(draw.sample(terms, length)) for _ in range(PREVIEWED))
+        for label in card.label_names
+    }
     return Seeding(phrases)

@@ -39,7 +39,9 @@ class DpKpsRun(Run):
         assert phrases is not None
         count = max(per_class(method.samples, labels).values())
         seed = self.config.execution.seed
-        return DensitySpec(self.payer, phrases.noise, self.config.shape, method.choice, labels, count, seed)
+        return DensitySpec(
+            self.payer, phrases.noise, self.config.shape, method.choice, labels, count, seed
+        )
 
     @property
     def examples_per_prompt(self) -> int:
@@ -61,7 +63,9 @@ class DpKpsRun(Run):
 
     def phrases_only(self, sequences: ArtifactRef, terms: Terms) -> list[TextTable]:
         """Return the sequences as texts; convert test and public rows to phrases as well."""
-        test, public = (self._phrased(rows, terms) for rows in (self.prepared.test, self.prepared.public))
+        test, public = (
+            self._phrased(rows, terms) for rows in (self.prepared.test, self.prepared.public)
+        )
         self.prepared = replace(self.prepared, test=test, public=public)
         labels = self.prepared.card.label_names
         count = self.config.method.samples
@@ -74,7 +78,10 @@ class DpKpsRun(Run):
             return None
         length = self.config.method.length
         return replace(
-            rows, content=digest([rows.content, terms.table.sha256, length]), terms=terms.table, phrases=length
+            rows,
+            content=digest([rows.content, terms.table.sha256, length]),
+            terms=terms.table,
+            phrases=length,
         )
 
     @property

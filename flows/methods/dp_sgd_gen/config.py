@@ -16,8 +16,12 @@ class DpSgdMethod(DpSteps, SingleRound):
     batch_rows: BatchRows = 32
     steps: Steps = 200
     learning_rate: LearningRate = 1e-3
-    rank: int = Field(8, ge=0, le=1024, description="Rank of the trained LoRA matrices (r); 0: train all weights.")
-    tokens: int = Field(128, ge=8, le=4096, description="Maximum tokens of a row, including the control text.")
+    rank: int = Field(
+        8, ge=0, le=1024, description="Rank of the trained LoRA matrices (r); 0: train all weights."
+    )
+    tokens: int = Field(
+        128, ge=8, le=4096, description="Maximum tokens of a row, including the control text."
+    )
 
 
 class DpSgdGenConfig(TrainingConfig):

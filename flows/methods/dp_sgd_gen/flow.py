@@ -26,7 +26,9 @@ def dp_sgd_gen(run: DpSgdRun) -> RunResults:
     tuned = run.read_private(tune, run.tune_spec())
     run.releases.append(tuned.release)
 
-    written = embedded(run.writing(tuned), generate, run.write_jobs(0, run.equal_weights(), None, ()))
+    written = embedded(
+        run.writing(tuned), generate, run.write_jobs(0, run.equal_weights(), None, ())
+    )
     run.require_texts(0, written)
     measured = run_step(measure_iteration, run.tools, run.measure_job(0, written))
     run.record(0, written, measured)

@@ -38,7 +38,9 @@ class DpSgdRun(Run):
         folder = str(self.tools.artifacts.read_folder(tuned.model).resolve())
         options = {**plm.options, "chat": "no", "template": ""}
         max_tokens = min(plm.max_tokens or self.config.method.tokens, self.config.method.tokens)
-        tuned_plm = plm.model_copy(update={"model": folder, "options": options, "max_tokens": max_tokens})
+        tuned_plm = plm.model_copy(
+            update={"model": folder, "options": options, "max_tokens": max_tokens}
+        )
         return self.tools.named(self.tools.run_name, [tuned_plm])
 
     @property

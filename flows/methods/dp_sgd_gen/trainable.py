@@ -40,7 +40,9 @@ def checked_model(tools: RunTools) -> tuple[()]:
         )
     context = settings.get("n_positions") or settings.get("max_position_embeddings")
     if isinstance(context, int) and tokens > context:
-        raise ConfigError(f"method.tokens is {tokens}, above the context of {context} tokens. Lower method.tokens")
+        raise ConfigError(
+            f"method.tokens is {tokens}, above the context of {context} tokens. Lower method.tokens"
+        )
     return ()
 
 

@@ -29,7 +29,8 @@ class DpStudent(StudentChoice):
     """The student: a small task model (STM) that is trained on private records with noise."""
 
     kind: Literal["linear", "finetune"] = Field(
-        "linear", description="A linear head on frozen embeddings, or a transformer for classification."
+        "linear",
+        description="A linear head on frozen embeddings, or a transformer for classification.",
     )
     model: Transformer = "bert-base-uncased"
     epochs: int = 1

@@ -22,7 +22,9 @@ class DpStudentRun(Run):
     def student_spec(self) -> StudentSpec:
         """A linear head, or a fine-tuned transformer."""
         student = self.config.student
-        return StudentSpec(student.kind, student.model, seed=self.config.execution.seed, **student.recipe)
+        return StudentSpec(
+            student.kind, student.model, seed=self.config.execution.seed, **student.recipe
+        )
 
 
 @method_flow(DpSgdStudentConfig, DpStudentRun)

@@ -14,7 +14,8 @@ class FuseGenMethod(RoundsMethod):
 
     examples: int = Field(8, ge=2, le=64, description="Examples in a prompt (S).")
     judge: Literal["finetune", "linear", "mlp"] = Field(
-        "finetune", description="Kind of the judging students, one per model; linear is much faster."
+        "finetune",
+        description="Kind of the judging students, one per model; linear is much faster.",
     )
     boosts: int = Field(
         30,

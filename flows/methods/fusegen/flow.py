@@ -24,7 +24,9 @@ def fusegen(run: FuseGenRun) -> RunResults:
 
     for iteration in range(run.iterations):
         # every model writes an equal share, with the examples of the previous iteration
-        written += embedded(run.tools, generate, run.write_jobs(iteration, weights, examples, written))
+        written += embedded(
+            run.tools, generate, run.write_jobs(iteration, weights, examples, written)
+        )
         run.require_texts(iteration, written)
         measured = run_step(measure_iteration, run.tools, run.measure_job(iteration, written))
 
@@ -33,7 +35,10 @@ def fusegen(run: FuseGenRun) -> RunResults:
             classes = run.prepared.card.label_names
             number = run.examples_per_prompt
             spec = run.judge_spec
-            futures = [submit_step(judge, run.tools, plm, iteration, classes, spec, written) for plm in run.plms]
+            futures = [
+                submit_step(judge, run.tools, plm, iteration, classes, spec, written)
+                for plm in run.plms
+            ]
             judgements = [future.result() for future in futures]
             examples = run_step(fuse, run.tools, iteration, classes, number, judgements, written)
 

@@ -26,12 +26,18 @@ class KdMethod(SingleRound):
         "dp_sgd: the same with a classifier trained on private rows by DP-SGD (`training`); chance: random texts.",
     )
     training: DpSteps | None = Field(
-        None, exclude_if=partial(is_, None), description="Training steps of the classifier, for select: dp_sgd."
+        None,
+        exclude_if=partial(is_, None),
+        description="Training steps of the classifier, for select: dp_sgd.",
     )
 
     rules: ClassVar[Rules] = {
-        Rule("select", ("dp_sgd",), "training", SET): "training: is missing. Set it for select: dp_sgd",
-        Rule("training", SET, "select", ("dp_sgd",)): "training: is for select: dp_sgd only. Remove it",
+        Rule(
+            "select", ("dp_sgd",), "training", SET
+        ): "training: is missing. Set it for select: dp_sgd",
+        Rule(
+            "training", SET, "select", ("dp_sgd",)
+        ): "training: is for select: dp_sgd only. Remove it",
     }
 
     @property
@@ -47,7 +53,9 @@ class KdMethod(SingleRound):
     @model_validator(mode="after")
     def _some_are_left_over(self) -> Self:
         if self.written < self.samples:
-            raise ValueError(f"written ({self.written}) must be at least samples ({self.samples}), which are selected")
+            raise ValueError(
+                f"written ({self.written}) must be at least samples ({self.samples}), which are selected"
+            )
         return self
 
 
@@ -55,7 +63,10 @@ class Discriminator(Recipe):
     """Settings of the classifier that selects private-looking texts."""
 
     teachers: int = Field(
-        15, ge=1, le=1000, description="Number of teachers, each trained on its own shard of the private data (M)."
+        15,
+        ge=1,
+        le=1000,
+        description="Number of teachers, each trained on its own shard of the private data (M).",
     )
     queries: int = Field(
         1000,
@@ -65,17 +76,28 @@ class Discriminator(Recipe):
         "grows with the square root of their number.",
     )
     noise: Literal["gaussian", "laplace"] = Field(
-        "gaussian", description="gaussian: least noise, needs delta; laplace: delta 0, far more noise (ablation)."
+        "gaussian",
+        description="gaussian: least noise, needs delta; laplace: delta 0, far more noise (ablation).",
     )
     kind: Literal["linear", "mlp", "finetune"] = Field(
-        "linear", description="Teachers and student: a head on frozen embeddings, or a fine-tuned transformer."
+        "linear",
+        description="Teachers and student: a head on frozen embeddings, or a fine-tuned transformer.",
     )
     model: Transformer = "embedded"
-    epochs: int = Field(3, ge=1, le=1000, description="Epochs, without a validation split. Not for linear.")
+    epochs: int = Field(
+        3, ge=1, le=1000, description="Epochs, without a validation split. Not for linear."
+    )
 
     def student(self, seed: int) -> StudentSpec:
         """Return the training settings of teachers and student, without validation."""
-        return StudentSpec(self.kind, self.model, epochs=self.epochs, validation_share=0.0, seed=seed, **self.recipe)
+        return StudentSpec(
+            self.kind,
+            self.model,
+            epochs=self.epochs,
+            validation_share=0.0,
+            seed=seed,
+            **self.recipe,
+        )
 
 
 class KdPrivacy(Privacy):
@@ -139,7 +161,9 @@ class KdTutorConfig(OwnRowsConfig):
     def calibrations(self) -> tuple[Calibration, ...]:
         """Possible values of `privacy.calibration`; the paper's covers only Gaussian answers."""
         has_paper_noise = self.method.select != "dp_sgd" and self.discriminator.noise == "gaussian"
-        return ("tight", "paper") if has_paper_noise and self.epsilon != float("inf") else ("tight",)
+        return (
+            ("tight", "paper") if has_paper_noise and self.epsilon != float("inf") else ("tight",)
+        )
 
     @property
     def planned_calls(self) -> list[PlannedCalls]:
@@ -166,5 +190,7 @@ class KdTutorConfig(OwnRowsConfig):
                 "private.of to the rounded size of the source or leave private.rows empty"
             )
         if self.method.tuning is not None and self.discriminator.kind == "mlp":
-            raise ValueError("discriminator.kind: mlp does not support DP-SGD. Set linear or finetune")
+            raise ValueError(
+                "discriminator.kind: mlp does not support DP-SGD. Set linear or finetune"
+            )
         return self

@@ -33,7 +33,9 @@ def kd_releases(config: KdTutorConfig) -> Guarantee[Release]:
     delta = privacy.delta / 2 if trains and counts_labels else privacy.delta
     labels = [_label_counts(config, delta)] if counts_labels else []
     spent = [release.noise.epsilon_stated for release in labels if release.noise.kind != "none"]
-    adds_up = trains or (config.filtering is not None and config.filtering.noise == "laplace")  # basic composition
+    adds_up = trains or (
+        config.filtering is not None and config.filtering.noise == "laplace"
+    )  # basic composition
     left = remaining_epsilon(privacy.epsilon, delta, spent, adds_up)
     selecting = [*_training(config, left, delta), *_teacher_answers(config, left, delta)]
     promise = replace(promise_of(config), epsilon=config.epsilon)
@@ -45,10 +47,14 @@ def _label_counts(config: KdTutorConfig, delta: float) -> LabelCountsRelease:
     privacy = config.privacy
     epsilon = privacy.tutor_epsilon or min(TUTOR_EPSILON, privacy.epsilon / 10)
     kind: Kind = "none" if math.isinf(config.epsilon) else "gaussian"
-    return LabelCountsRelease(_calibrated(config, TeacherPrivacy("labels", epsilon, delta, 1, kind)))
+    return LabelCountsRelease(
+        _calibrated(config, TeacherPrivacy("labels", epsilon, delta, 1, kind))
+    )
 
 
-def _teacher_answers(config: KdTutorConfig, epsilon: float, delta: float) -> list[TeacherAnswersRelease]:
+def _teacher_answers(
+    config: KdTutorConfig, epsilon: float, delta: float
+) -> list[TeacherAnswersRelease]:
     """Return the release of teachers' answers, if they select texts."""
     choice = config.filtering
     if choice is None:
@@ -65,7 +71,9 @@ def _training(config: KdTutorConfig, epsilon: float, delta: float) -> list[Train
         return []
     model: Trained = "finetune" if config.discriminator.kind == "finetune" else "linear"
     noise = calibrate_training(steps.tuning, epsilon, delta)
-    if math.isinf(config.epsilon):  # exact counts void the promise of the run, so its training claims none either
+    if math.isinf(
+        config.epsilon
+    ):  # exact counts void the promise of the run, so its training claims none either
         noise = replace(noise, epsilon_stated=math.inf)
     return [training_release(noise, steps, model)]
 

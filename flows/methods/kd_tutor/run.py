@@ -7,7 +7,12 @@ from connectors.interfaces.artifacts import ArtifactRef
 from flows.engine.run import Run
 from flows.methods.kd_tutor.config import KdTutorConfig
 from flows.methods.tuning import paid_training
-from tasks.guidance.discriminator import SelectSpec, measure_discriminator, select_texts, train_discriminator
+from tasks.guidance.discriminator import (
+    SelectSpec,
+    measure_discriminator,
+    select_texts,
+    train_discriminator,
+)
 from tasks.metrics.usefulness import Accuracy, DiscriminatorTest
 from tasks.prefect.runtime import results, run_step, submit_step
 from tasks.private.teachers.release import LabelCountsRelease, TeacherAnswersRelease
@@ -34,7 +39,9 @@ class KdRun(Run):
         """Release label counts and set the class proportions of the texts, unless they are balanced."""
         counts = self.prepared.guarantee.of(LabelCountsRelease)
         if counts is not None:
-            release = self.release(count_labels, self.payer, counts.noise, self.prepared.card.label_names)
+            release = self.release(
+                count_labels, self.payer, counts.noise, self.prepared.card.label_names
+            )
             self.shares = read_shares(self.tools, release)
             self.shares_are_noisy = counts.noise.kind != "none"
 
@@ -53,7 +60,9 @@ class KdRun(Run):
         if self.config.filtering is None:
             return None
         spec = self.teacher_spec()
-        for teacher in [submit_step(teach, self.tools, spec, number, written) for number in range(spec.teachers)]:
+        for teacher in [
+            submit_step(teach, self.tools, spec, number, written) for number in range(spec.teachers)
+        ]:
             teacher.result()
         answers = self.release(ask_teachers, spec, written)
         student: ArtifactRef = run_step(train_discriminator, self.tools, spec, written, answers)
@@ -65,18 +74,26 @@ class KdRun(Run):
         steps = self.config.method.training
         student = self.config.discriminator.student(self.config.execution.seed)
         assert steps is not None
-        return ClassifySpec(paid=paid_training(self, steps), student=student, labels=(), against=steps.declared_rows)
+        return ClassifySpec(
+            paid=paid_training(self, steps), student=student, labels=(), against=steps.declared_rows
+        )
 
     def teacher_spec(self) -> TeacherSpec:
         """Return the specification of the teachers and of their answers."""
         choice = self.config.discriminator
         answers = self.prepared.guarantee.of(TeacherAnswersRelease)
         assert answers is not None
-        negatives = max(1, min(NEGATIVES, (self.config.method.written - choice.queries) // choice.teachers))
+        negatives = max(
+            1, min(NEGATIVES, (self.config.method.written - choice.queries) // choice.teachers)
+        )
         student = choice.student(self.config.execution.seed)
-        return TeacherSpec(self.payer, answers.noise, student, choice.teachers, negatives, self.prepared.public)
+        return TeacherSpec(
+            self.payer, answers.noise, student, choice.teachers, negatives, self.prepared.public
+        )
 
-    def select(self, written: Sequence[TextTable], discriminator: ArtifactRef | None) -> list[TextTable]:
+    def select(
+        self, written: Sequence[TextTable], discriminator: ArtifactRef | None
+    ) -> list[TextTable]:
         """Select texts that look private, or random ones, in the proportions of the classes; return them embedded."""
         spec = SelectSpec(
             iteration=max(table.iteration for table in written),
@@ -89,11 +106,15 @@ class KdRun(Run):
         selected = run_step(select_texts, self.tools, spec, written, discriminator)
         return results([submit_step(embed_samples, self.tools, table) for table in selected])
 
-    def _measure(self, spec: TeacherSpec | ClassifySpec, written: Sequence[TextTable], student: ArtifactRef) -> None:
+    def _measure(
+        self, spec: TeacherSpec | ClassifySpec, written: Sequence[TextTable], student: ArtifactRef
+    ) -> None:
         """Measure the discriminator on test rows."""
         if self.prepared.test is None:
             return
-        measured = run_step(measure_discriminator, self.tools, spec, self.prepared.test, written, student)
+        measured = run_step(
+            measure_discriminator, self.tools, spec, self.prepared.test, written, student
+        )
         correct = self.tools.artifacts.read_json(measured)
         self.discriminator = DiscriminatorTest(Accuracy(**correct)) if correct else None
 

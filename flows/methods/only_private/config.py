@@ -20,7 +20,9 @@ class OnlyPrivateMethod(NoTextsMethod):
         description="to_convergence: early stopping on held-out texts; as_published: one pass of a transformer with "
         "batches of 16 and learning rate 2e-5, which under-trains it (figures of the papers).",
     )
-    passes: int = Field(100, ge=1, le=10_000, description="Maximum passes over the rows; as_published makes one.")
+    passes: int = Field(
+        100, ge=1, le=10_000, description="Maximum passes over the rows; as_published makes one."
+    )
 
 
 class PrivateStudent(StudentChoice):

@@ -42,7 +42,9 @@ class OnlyPrivateRun(Run):
         """Return the ledger entries of this run's exposure, or of an earlier run that it reuses."""
         name = self.tools.run_name
         exposed = exposure_of(self.tools.artifacts, name.run_id)
-        entries = [entry for entry in self.tools.ledger.history(name.dataset) if entry.kind in RELEASING]
+        entries = [
+            entry for entry in self.tools.ledger.history(name.dataset) if entry.kind in RELEASING
+        ]
         return [
             entry
             for entry in entries

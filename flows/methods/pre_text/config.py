@@ -13,12 +13,19 @@ from tasks.private.votes.promise import Paper
 class PreTextMethod(AnyMethod):
     """Method settings of PrE-Text; the defaults for iterations, population and look-ahead are published."""
 
-    iterations: int = Field(11, ge=1, le=100, description="Iterations of vote and variation (T), one release each.")
+    iterations: int = Field(
+        11, ge=1, le=100, description="Iterations of vote and variation (T), one release each."
+    )
     population: int = Field(1024, ge=1, le=10_000_000, description="Candidate texts in each vote.")
     look_ahead: int = Field(
-        4, ge=0, le=64, description="Variations whose mean vector represents a text in votes; 0: its own vector."
+        4,
+        ge=0,
+        le=64,
+        description="Variations whose mean vector represents a text in votes; 0: its own vector.",
     )
-    examples: int = Field(3, ge=2, le=64, description="Surviving texts in a prompt of the expansion.")
+    examples: int = Field(
+        3, ge=2, le=64, description="Surviving texts in a prompt of the expansion."
+    )
 
     @property
     def candidates(self) -> int:

@@ -24,7 +24,9 @@ def pre_text(run: PreTextRun) -> RunResults:
     for iteration in range(run.iterations):
         # the PLMs write the first population; later populations are variations of the survivors
         if iteration == 0:
-            population = embedded(run.tools, generate, run.write_jobs(0, run.equal_weights(), None, ()))
+            population = embedded(
+                run.tools, generate, run.write_jobs(0, run.equal_weights(), None, ())
+            )
         else:
             population = embedded(run.tools, vary, run.children_jobs(iteration, survivors[-1]))
         run.require_texts(iteration, population)
@@ -35,12 +37,16 @@ def pre_text(run: PreTextRun) -> RunResults:
 
         # each private record votes for the nearest text of its class; survivors are drawn in proportion to votes
         release = run.vote(iteration, votable)
-        survivors.append(run_step(survive, run.tools, iteration, run.survival(), release, population))
+        survivors.append(
+            run_step(survive, run.tools, iteration, run.survival(), release, population)
+        )
         run.record(iteration, [*population, *ahead], measured)
 
     # expansion: the PLMs write texts like the survivors; these are the result
     seeds = run_step(unite, run.tools, survivors)
-    written = embedded(run.tools, generate, run.write_jobs(run.iterations, run.equal_weights(), seeds, ()))
+    written = embedded(
+        run.tools, generate, run.write_jobs(run.iterations, run.equal_weights(), seeds, ())
+    )
     run.require_texts(run.iterations, written)
     measured = run_step(measure_iteration, run.tools, run.measure_job(run.iterations, written))
     run.record(run.iterations, written, measured)

@@ -33,7 +33,9 @@ class PreTextRun(EvolutionRun):
         manner = Manner(disclose=False, variation="blanks", mask=MASKED, rounds=MASK_ROUNDS)
         return self.vary_jobs(iteration, table, copies, (self.config.filler.name,), manner)
 
-    def look_ahead(self, iteration: int, population: Sequence[TextTable]) -> tuple[list[TextTable], list[TextTable]]:
+    def look_ahead(
+        self, iteration: int, population: Sequence[TextTable]
+    ) -> tuple[list[TextTable], list[TextTable]]:
         """Return the candidates of the vote, and the variations whose mean vectors represent them, if there are any."""
         if not self.config.method.look_ahead:
             return list(population), []
@@ -49,7 +51,10 @@ class PreTextRun(EvolutionRun):
         """Return jobs for variations that only serve the look-ahead; they have separate model numbers."""
         jobs = self.filled(iteration, table, self.config.method.look_ahead)
         part = f"{AHEAD}{table.plm}-{table.part}" if table.part else f"{AHEAD}{table.plm}"
-        return [replace(job, part=part, plm_index=job.plm_index + len(self.models), earlier=()) for job in jobs]
+        return [
+            replace(job, part=part, plm_index=job.plm_index + len(self.models), earlier=())
+            for job in jobs
+        ]
 
     def texts_after(self, iteration: int) -> int:
         """Return the population size at first, and the total in the expansion."""

@@ -14,13 +14,17 @@ def calibrated(config: RunConfig) -> SumNoise[DensityPrivacy] | VoteNoise:
     if not config.method.releases_density:
         return vote_noise(config, promise)
     calibration = config.privacy.calibration
-    require(calibration == "tight", "calibration", "tight: no paper releases this density", calibration)
+    require(
+        calibration == "tight", "calibration", "tight: no paper releases this density", calibration
+    )
     return density_noise(promise)
 
 
 def density_noise(promise: Promise) -> SumNoise[DensityPrivacy]:
     """Return the least noise of a density that keeps a promise; ConfigError where persons' rows are not averaged."""
     averaged = promise.protects == "record" or promise.aggregation == "mean"
-    require(averaged, "joined_by", "mean: a person adds the average of their rows", promise.aggregation)
+    require(
+        averaged, "joined_by", "mean: a person adds the average of their rows", promise.aggregation
+    )
     unit = (promise.adjacency, promise.protects, promise.rows_per_person)
     return calibrate_sums(DensityPrivacy(promise.epsilon, promise.delta, *unit))

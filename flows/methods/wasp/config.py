@@ -43,7 +43,11 @@ class WaspConfig(RunConfig):
     @classmethod
     def identifying(cls, values: dict[str, Any]) -> dict[str, Any]:
         """Return the values that determine the id of a run; votes are the guidance of earlier versions."""
-        method = {name: value for name, value in values["method"].items() if (name, value) != ("guidance", "votes")}
+        method = {
+            name: value
+            for name, value in values["method"].items()
+            if (name, value) != ("guidance", "votes")
+        }
         return values | {"method": method}
 
     @model_validator(mode="after")
@@ -73,7 +77,9 @@ class WaspConfig(RunConfig):
             self._refuse_idle_settings("there are no private rows")
             return None
         sigma = calibrated(self).sigma
-        opening = UseDecision(self.declared_rows, self.classes, sigma, protects=self.privacy.protects)
+        opening = UseDecision(
+            self.declared_rows, self.classes, sigma, protects=self.privacy.protects
+        )
         if not opening.opens:
             self._refuse_idle_settings(
                 f"{self.declared_rows} {opening.units} of {self.classes} classes are too few at this epsilon"
@@ -109,7 +115,9 @@ class WaspConfig(RunConfig):
     @property
     def releases_density(self) -> bool:
         """True if the run releases a density; false if private records vote or stay closed."""
-        return self.method.releases_density and (self.method.guidance != "auto" or self.uses_private_rows)
+        return self.method.releases_density and (
+            self.method.guidance != "auto" or self.uses_private_rows
+        )
 
     @property
     def uses_private_rows(self) -> bool:
@@ -119,7 +127,12 @@ class WaspConfig(RunConfig):
     @property
     def labels_texts(self) -> bool:
         """True if texts get soft labels, by choice or because `auto` opens the rows."""
-        chosen = self.text_labels == "auto" and self.classes > 1 and self.opening is not None and self.uses_private_rows
+        chosen = (
+            self.text_labels == "auto"
+            and self.classes > 1
+            and self.opening is not None
+            and self.uses_private_rows
+        )
         return super().labels_texts or chosen
 
     @property
@@ -139,4 +152,6 @@ class WaspConfig(RunConfig):
     @property
     def planned_calls(self) -> list[PlannedCalls]:
         """Planned calls: the first iteration without examples, later ones with S examples per prompt."""
-        return self.method.calls_of(self.writers, self.method.examples if self.uses_private_rows else 0)
+        return self.method.calls_of(
+            self.writers, self.method.examples if self.uses_private_rows else 0
+        )

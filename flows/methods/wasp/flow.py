@@ -37,8 +37,12 @@ def wasp(run: WaspRun) -> RunResults:
             release = run.guidance(iteration, written)
             number = run.examples_per_prompt
             dense = run.config.releases_density
-            examples = run_step(select_examples, run.tools, iteration, number, dense, release, written)
-            weights = run_step(weigh_models, run.tools, run.weigh_job(iteration, weights), release, written)
+            examples = run_step(
+                select_examples, run.tools, iteration, number, dense, release, written
+            )
+            weights = run_step(
+                weigh_models, run.tools, run.weigh_job(iteration, weights), release, written
+            )
 
         run.record(iteration, written, measured, weights)
 

@@ -97,7 +97,9 @@ class UseDecision:
         if self.classes == 1:
             return None
         curves = similar_curves(self.classes)
-        rests = [1 - (curve.floor if self.zero_shot is None else self.zero_shot) for curve in curves]
+        rests = [
+            1 - (curve.floor if self.zero_shot is None else self.zero_shot) for curve in curves
+        ]
         gains = [curve.share(self.index) * rest for curve, rest in zip(curves, rests, strict=True)]
         return min(gains), max(gains)
 
@@ -115,13 +117,20 @@ class UseDecision:
             "opens": self.opens,
             "zero_shot": self.zero_shot,
             "gains": self.gains,
-            "measured": [f"{curve.data} ({curve.classes} classes)" for curve in similar_curves(self.classes)],
+            "measured": [
+                f"{curve.data} ({curve.classes} classes)" for curve in similar_curves(self.classes)
+            ],
         }
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Self:
         """Return the opening of a plan, without a measured accuracy; plans of earlier versions count rows."""
-        return cls(values["rows"], values["classes"], values["sigma"], protects=values.get("protects", "record"))
+        return cls(
+            values["rows"],
+            values["classes"],
+            values["sigma"],
+            protects=values.get("protects", "record"),
+        )
 
     def needed_rows(self) -> int | None:
         """Return the least number of rows that opens them; None if none does."""
@@ -131,7 +140,9 @@ class UseDecision:
     def most_classes(self) -> int | None:
         """Return the largest number of classes below this one that opens the rows; None if none does."""
         fewer = range(self.classes - 1, 1, -1)
-        return next((number for number in fewer if UseDecision(self.rows, number, self.sigma).opens), None)
+        return next(
+            (number for number in fewer if UseDecision(self.rows, number, self.sigma).opens), None
+        )
 
     def needed_epsilon(self, start: float, delta: float, sensitivity: float) -> float | None:
         """Return the least epsilon above `start` that opens the rows, rounded up to a tenth; None above 64.
@@ -158,7 +169,9 @@ def least_index(classes: int) -> float:
     def worth(index: float) -> float:
         return median(curve.share(index) * (1 - curve.floor) for curve in curves)
 
-    steps = sorted({CLOSED, *(index for curve in curves for index in curve.indices if index > CLOSED)})
+    steps = sorted(
+        {CLOSED, *(index for curve in curves for index in curve.indices if index > CLOSED)}
+    )
     return next((index for index in steps if worth(index) >= WORTH), math.inf)
 
 
@@ -182,11 +195,22 @@ def _curves() -> list[Curve]:
 
     curves = []
     for data in dict.fromkeys(cell["data"] for cell in measured_cells()):
-        cells = sorted((cell for cell in measured_cells() if cell["data"] == data), key=lambda cell: cell["index"])
+        cells = sorted(
+            (cell for cell in measured_cells() if cell["data"] == data),
+            key=lambda cell: cell["index"],
+        )
         indices = tuple(float(cell["index"]) for cell in cells)
         removed = [(cell["file"] - cell["zero_shot"]) / (1 - cell["zero_shot"]) for cell in cells]
         shares = tuple(isotonic_regression(removed).x.tolist())
-        curves.append(Curve(data, cells[0]["classes"], fmean(cell["zero_shot"] for cell in cells), indices, shares))
+        curves.append(
+            Curve(
+                data,
+                cells[0]["classes"],
+                fmean(cell["zero_shot"] for cell in cells),
+                indices,
+                shares,
+            )
+        )
     return curves
 
 
@@ -242,7 +266,10 @@ def with_zero_shot(plan: dict[str, Any], accuracy: float) -> dict[str, Any]:
     before = UseDecision.from_json(values)
     after = replace(before, zero_shot=accuracy)
     lines = dict(zip(forecast_lines(before), forecast_lines(after), strict=True))
-    return plan | {"opening": after.to_json(), "lines": [lines.get(line, line) for line in plan["lines"]]}
+    return plan | {
+        "opening": after.to_json(),
+        "lines": [lines.get(line, line) for line in plan["lines"]],
+    }
 
 
 def _range(gains: tuple[float, float] | None) -> str:
@@ -286,7 +313,11 @@ def range_text(levels: Sequence[dict[str, Any]]) -> str:
         opening = UseDecision.from_json(value)
         budget = value["budget"]
         gain = _range(opening.gains) if opening.opens else "closed"
-        cap = "" if budget is None or budget["cap"] is None else f"{budget['left']:.4g} of {budget['cap']:.4g} left"
+        cap = (
+            ""
+            if budget is None or budget["cap"] is None
+            else f"{budget['left']:.4g} of {budget['cap']:.4g} left"
+        )
         cap += ", refused" if budget and budget["refusal"] else ""
         sure = certainty(value["epsilon"] if opening.opens else 0)
         rows.append([f"{value['epsilon']:g}", gain, f"{100 * sure:.2f} %", cap])

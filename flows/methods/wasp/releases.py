@@ -36,7 +36,11 @@ def _worth(lines: Sequence[str]) -> Section:
     for line in lines:
         label = line[:LABEL_WIDTH].strip()
         text = line[LABEL_WIDTH:].strip()
-        rows = [*rows, (label, text)] if label or not rows else [*rows[:-1], (rows[-1][0], f"{rows[-1][1]}; {text}")]
+        rows = (
+            [*rows, (label, text)]
+            if label or not rows
+            else [*rows[:-1], (rows[-1][0], f"{rows[-1][1]}; {text}")]
+        )
     return Section("Worth of the private records", "", ("", "expected before the run"), tuple(rows))
 
 
@@ -48,7 +52,11 @@ def wasp_releases(config: WaspConfig) -> Guarantee[Release]:
         return no_release()
     noise = calibrated(config)
     if opening is None or uses_private_rows:
-        release = votes_release(config, noise) if isinstance(noise, VoteNoise) else _density_release(config, noise)
+        release = (
+            votes_release(config, noise)
+            if isinstance(noise, VoteNoise)
+            else _density_release(config, noise)
+        )
         return Guarantee(promise_of(config), (release,))
     closed = ClosedRows(opening, config.privacy.epsilon, noise.delta, noise.sensitivity)
     return replace(no_release(), releases=(closed,))

@@ -30,7 +30,11 @@ class WaspRun(Run):
 
     def is_voted_on(self, iteration: int) -> bool:
         """Return True for every iteration except the last; with a density only for the first."""
-        return iteration < self.iterations - 1 and self.density is None and self.config.uses_private_rows
+        return (
+            iteration < self.iterations - 1
+            and self.density is None
+            and self.config.uses_private_rows
+        )
 
     @property
     def needed(self) -> dict[str, int]:
@@ -44,7 +48,9 @@ class WaspRun(Run):
         if self.density is None:
             density = self.prepared.guarantee.of(DensityRelease)
             assert density is not None
-            self.density = self.release(estimate_density, self.payer, density.noise, self.needed, votable)
+            self.density = self.release(
+                estimate_density, self.payer, density.noise, self.needed, votable
+            )
         return self.density
 
     @property

@@ -43,7 +43,11 @@ SAFELY: Final = 1 - 1e-12
 
 
 def release_guidance(
-    tools: Tools, job: SumJob[DensityPrivacy], labels: Sequence[str], dimension: int, check: Callable[[], None]
+    tools: Tools,
+    job: SumJob[DensityPrivacy],
+    labels: Sequence[str],
+    dimension: int,
+    check: Callable[[], None],
 ) -> tuple[ArtifactRef, str]:
     """Write the noisy sums of all classes, drawn now or read from the ledger.
 
@@ -61,7 +65,9 @@ def release_guidance(
         rows = open_rows(tools.zone, tools.private, job.payer.fingerprint)
         vectors = private_vectors(tools, rows)
         persons = rows.persons if job.noise.privacy.protects == "person" else None
-        return clean_sums(Ballot(vectors, rows.labels, 1, persons, tools.zone.choice, 1), labels, job.noise)
+        return clean_sums(
+            Ballot(vectors, rows.labels, 1, persons, tools.zone.choice, 1), labels, job.noise
+        )
 
     return write_sums(tools, job, clean, {"labels": list(labels)}, check)
 
@@ -74,7 +80,9 @@ def clean_sums(ballot: Ballot, labels: Sequence[str], noise: SumNoise[DensityPri
     """
     require_part(noise, GUIDANCE)
     if (noise.privacy.protects == "person") != (ballot.persons is not None):
-        raise ConfigError("Persons are protected if, and only if, the ballot names the person of each row.")
+        raise ConfigError(
+            "Persons are protected if, and only if, the ballot names the person of each row."
+        )
     codes = {label: code for code, label in enumerate(labels)}
     sums = np.zeros((len(labels), ballot.vectors.shape[1] + 1), dtype=np.int64)
     selected = selected_rows(ballot, noise.privacy.rows_per_person)
@@ -83,7 +91,9 @@ def clean_sums(ballot: Ballot, labels: Sequence[str], noise: SumNoise[DensityPri
         for row in rows:
             if ballot.labels[row] in codes:
                 unit_sums[codes[ballot.labels[row]]] += _steps(ballot, row, noise.privacy.steps)
-        sums += np.sign(unit_sums) * (np.abs(unit_sums) // len(rows))  # truncation towards zero shortens
+        sums += np.sign(unit_sums) * (
+            np.abs(unit_sums) // len(rows)
+        )  # truncation towards zero shortens
     return CleanSums(sums)
 
 
@@ -101,7 +111,9 @@ def _steps(ballot: Ballot, row: int, scale: int) -> Ints:
     """Return one row's contribution, which does not depend on any other row."""
     features = features_of(ballot.vectors[row : row + 1])[0] * (scale * SAFELY)
     steps = np.trunc(features).astype(np.int64)
-    return steps if int((steps[1:] ** 2).sum()) <= (1 - COUNTING) * scale**2 else np.zeros_like(steps)
+    return (
+        steps if int((steps[1:] ** 2).sum()) <= (1 - COUNTING) * scale**2 else np.zeros_like(steps)
+    )
 
 
 def canary(noise: SumNoise[DensityPrivacy]) -> AttackInputs:
@@ -109,7 +121,11 @@ def canary(noise: SumNoise[DensityPrivacy]) -> AttackInputs:
     persons = noise.privacy.protects == "person"
     rows = noise.privacy.rows_per_person
     others = Ballot(
-        np.eye(3, dtype=np.float32), ["here", "here", "there"], 1, ["a", "b", "c"] if persons else None, sides=1
+        np.eye(3, dtype=np.float32),
+        ["here", "here", "there"],
+        1,
+        ["a", "b", "c"] if persons else None,
+        sides=1,
     )
     both = replace(
         others,

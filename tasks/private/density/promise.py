@@ -72,5 +72,9 @@ class DensityPrivacy:
             what = "one row adds its features to the sum of its class"
         if self.adjacency != "replace_one":
             return f"{what}: no longer than 1 (L2)"
-        moved = "replacing it moves as much again" if self.protects == "person" else "the constants of two rows cancel"
+        moved = (
+            "replacing it moves as much again"
+            if self.protects == "person"
+            else "the constants of two rows cancel"
+        )
         return f"{what}: no longer than 1 (L2); {moved}: {self.sensitivity:.4f}"

@@ -46,7 +46,9 @@ class DensityRelease(SumRelease):
     labels_texts: bool = False
     contents: ClassVar[str] = "one sum of features per class for all iterations"
     audited: ClassVar[str] = "guidance density"
-    affected: ClassVar[str] = "the noisy density: selected examples, weights, prompts, selected texts, student"
+    affected: ClassVar[str] = (
+        "the noisy density: selected examples, weights, prompts, selected texts, student"
+    )
     group: ClassVar[str] = "density"
 
     def attack(self) -> Attack:
@@ -64,7 +66,9 @@ class DensityRelease(SumRelease):
             "reuse         a later run with the same rows and privacy settings reuses this release without a charge",
         ]
         if self.labels_texts:
-            lines.append("labels        each text gets the probability of each class by the release; students learn it")
+            lines.append(
+                "labels        each text gets the probability of each class by the release; students learn it"
+            )
         return lines
 
     def warnings(self, card: TaskCard) -> list[str]:
@@ -101,7 +105,11 @@ class DensityRelease(SumRelease):
     def text(self) -> str:
         """Contents of the release, its noise and the largest change by one record."""
         noise = self.noise
-        how = "without noise" if noise.kind == "none" else f"with integer Gaussian noise, sigma {noise.scale:.4f}"
+        how = (
+            "without noise"
+            if noise.kind == "none"
+            else f"with integer Gaussian noise, sigma {noise.scale:.4f}"
+        )
         return (
             f"{self.contents}, {how}; one {noise.privacy.protects} moves all of them together by at most "
             f"{noise.sensitivity:g} (L2)"

@@ -35,5 +35,7 @@ class ExposureRelease(Release):
 
     def outcome(self) -> Released:
         """Return the training, which affects every score of the student."""
-        exposed = UnnoisedUse("a student trained on the private rows", "private/students", "the flow only_private")
+        exposed = UnnoisedUse(
+            "a student trained on the private rows", "private/students", "the flow only_private"
+        )
         return Released(self.name, "exposure", unnoised=(exposed,))

@@ -63,6 +63,8 @@ def train_on_private(
         return tools.artifacts.write_json(path, scores, key)
 
     def stale(_: ArtifactRef) -> str:
-        return "" if tools.artifacts.find(folder, key) else "recomputed because the student is missing"
+        return (
+            "" if tools.artifacts.find(folder, key) else "recomputed because the student is missing"
+        )
 
     return make_once(tools.artifacts, path, key, make, stale)

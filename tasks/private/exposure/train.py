@@ -26,14 +26,19 @@ def train_on_private_rows(
     ledger has marked the dataset as exposed; its details stay in the private zone.
     """
     passes = student.epochs or 1
-    with sealed(tools.zone.folder), tools.progress("train on private rows: NOT PRIVATE", passes) as advance:
+    with (
+        sealed(tools.zone.folder),
+        tools.progress("train on private rows: NOT PRIVATE", passes) as advance,
+    ):
         private = open_rows(tools.zone, tools.private, fingerprint).of(labels)
         vectors = None
         if student.kind != "finetune":
             private, vectors = usable_rows(tools, private)
         rows = TrainingRows(private.texts, private.labels, labels, vectors)
         try:
-            trained = train_student(student, rows, folder, _by_pass(len(private.texts), passes, advance))
+            trained = train_student(
+                student, rows, folder, _by_pass(len(private.texts), passes, advance)
+            )
         except InputError as error:
             # The message may name a class that only private rows have.
             raise ValueError(str(error)) from None

@@ -36,15 +36,21 @@ def add_discrete_gaussian(
     that no protection is wanted. Raises ConfigError.
     """
     if values.dtype != np.int64:
-        raise ConfigError(f"Noise needs 64-bit integers, not {values.dtype}; scale the votes first.")
+        raise ConfigError(
+            f"Noise needs 64-bit integers, not {values.dtype}; scale the votes first."
+        )
     if not 0 <= sigma_int < math.inf:
         raise ConfigError(f"Noise needs a finite sigma of at least 0, not {sigma_int!r}.")
     if (sigma_int == 0) != non_private:
-        raise ConfigError("Noise of sigma 0 and non_private require each other; set privacy.epsilon to inf for both.")
+        raise ConfigError(
+            "Noise of sigma 0 and non_private require each other; set privacy.epsilon to inf for both."
+        )
     if non_private or values.size == 0:
         return values.copy()
     gaussian = _gaussian(float(sigma_int))
-    return _in_threads(lambda part: np.asarray(gaussian(part), dtype=np.int64), values.ravel()).reshape(values.shape)
+    return _in_threads(
+        lambda part: np.asarray(gaussian(part), dtype=np.int64), values.ravel()
+    ).reshape(values.shape)
 
 
 @lru_cache(64)
@@ -57,7 +63,9 @@ def _gaussian(sigma: float) -> Any:
     return dp.m.make_gaussian(*space, scale=sigma)
 
 
-def _in_threads(work: Callable[[NDArray[np.int64]], NDArray[np.int64]], flat: NDArray[np.int64]) -> NDArray[np.int64]:
+def _in_threads(
+    work: Callable[[NDArray[np.int64]], NDArray[np.int64]], flat: NDArray[np.int64]
+) -> NDArray[np.int64]:
     """Apply `work` to every entry, in one thread per usable core if there are many."""
     cores = usable_cores() if flat.size >= MANY else 1
     if cores == 1:
@@ -91,5 +99,7 @@ def add_discrete_laplace(values: NDArray[np.int64], scale_int: float) -> NDArray
 
     dp.enable_features("contrib")
     space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
-    noisy = np.asarray(dp.m.make_laplace(*space, scale=float(scale_int))(values.ravel()), dtype=np.int64)
+    noisy = np.asarray(
+        dp.m.make_laplace(*space, scale=float(scale_int))(values.ravel()), dtype=np.int64
+    )
     return noisy.reshape(values.shape)

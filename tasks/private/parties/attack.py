@@ -45,12 +45,17 @@ class FederatedRun:
     def __call__(self, ballot: Ballot) -> list[Ints]:
         """Return each release as the colluders see it: the counts of all bins, near, then far."""
         nobody = replace(
-            ballot, vectors=ballot.vectors[:0], labels=(), persons=() if ballot.persons is not None else None
+            ballot,
+            vectors=ballot.vectors[:0],
+            labels=(),
+            persons=() if ballot.persons is not None else None,
         )
         first = tools_of_ballot(ballot)
         other = tools_of_ballot(nobody)
         tools = [first, *[other] * (self.parties.bearers - 1)]
-        return [self._round(self._plan(iteration), tools) for iteration in range(self.noise.releases)]
+        return [
+            self._round(self._plan(iteration), tools) for iteration in range(self.noise.releases)
+        ]
 
     def _round(self, plan: RoundPlan, parties: Sequence[MadeUpTools]) -> Ints:
         """Return the sum of the parties' uploads."""
@@ -58,7 +63,9 @@ class FederatedRun:
         return unmasked(plan, dict(zip(plan.parties, uploads, strict=True)))
 
     def _upload(self, tools: Any, plan: RoundPlan) -> bytes:
-        return masked_votes(tools, plan, tools.payer.fingerprint, MANY_ROWS, self.candidates, _without_mask)
+        return masked_votes(
+            tools, plan, tools.payer.fingerprint, MANY_ROWS, self.candidates, _without_mask
+        )
 
     def _plan(self, iteration: int) -> RoundPlan:
         """Return the plan of a round whose parties are the honest ones."""

@@ -72,7 +72,11 @@ class Federation:
     minutes: float
 
 
-@paid_step("vote of the parties t={spec.iteration}", versions={"federated_vote": 1}, runs_in_flow_process=always)
+@paid_step(
+    "vote of the parties t={spec.iteration}",
+    versions={"federated_vote": 1},
+    runs_in_flow_process=always,
+)
 def federated_vote(
     tools: Tools,
     spec: VoteSpec,
@@ -86,7 +90,9 @@ def federated_vote(
     Raises FinalError with the names of the failed parties if too few remain, or if some failed after all were ready.
     Nothing is summed in this case.
     """
-    more = {"parties": [*astuple(federation.parties), "float32"]}  # the format of vectors, as in earlier versions
+    more = {
+        "parties": [*astuple(federation.parties), "float32"]
+    }  # the format of vectors, as in earlier versions
     key = vote_key("federated_vote", tools, spec, written, more)
     charge = shared_charge(SharedNoise(spec.noise, federation.parties))
     request = spec.payer.request(tools.run_id, spec.slot, key.key, charge)
@@ -95,7 +101,9 @@ def federated_vote(
     def draw() -> StoredRelease:
         if tools.ledger.released(spec.payer.dataset, key.key):
             return tools.ledger.release_once(request, never_draw)
-        votes, parts = Coordinator(tools, spec, federation, key.key, dropped, report).collect_sum(written)
+        votes, parts = Coordinator(tools, spec, federation, key.key, dropped, report).collect_sum(
+            written
+        )
         facts.update(parts)
         return tools.ledger.release_once(request, votes.to_bytes)
 
@@ -141,7 +149,11 @@ class Coordinator:
         near, *far = total.reshape(plan.privacy.sides, -1)
         sigma = plan.noise.sum_int(len(plan.parties))
         votes = NoisyVotes(texts.ids, near, far[0] if far else None, self.spec.noise.scale, sigma)
-        return votes, {"parties": list(plan.parties), "dropped": dict(self.dropped), "attempt": plan.attempt}
+        return votes, {
+            "parties": list(plan.parties),
+            "dropped": dict(self.dropped),
+            "attempt": plan.attempt,
+        }
 
     def _attempt(self, plan: RoundPlan) -> NDArray[np.int64]:
         folder = plan.at
@@ -149,12 +161,16 @@ class Coordinator:
         files.write(f"{folder}/{self.call}", b"")
         listed = files.read(f"{folder}/{File.LIST}")
         if listed is None:
-            listed = json.dumps({party: key.hex() for party, key in self._gather(plan, File.KEYS).items()}).encode()
+            listed = json.dumps(
+                {party: key.hex() for party, key in self._gather(plan, File.KEYS).items()}
+            ).encode()
         keys = {party: bytes.fromhex(key) for party, key in json.loads(listed).items()}
         transcript = check_announcements(plan, keys, self.federation.registry)
         files.write(f"{folder}/{File.LIST}", listed)
         if not files.exists(f"{folder}/{File.GO}"):
-            for party, checked in self._opened(plan, File.READY, self._gather(plan, File.READY)).items():
+            for party, checked in self._opened(
+                plan, File.READY, self._gather(plan, File.READY)
+            ).items():
                 if checked != transcript:
                     raise PartyError(party, "checked different round keys than the other parties")
             files.write(f"{folder}/{File.GO}", b"{}\n")
@@ -167,7 +183,9 @@ class Coordinator:
         reported = 0.0
         while True:
             waited = time.monotonic() - started
-            messages |= self._read(plan, kind, [party for party in plan.parties if party not in messages])
+            messages |= self._read(
+                plan, kind, [party for party in plan.parties if party not in messages]
+            )
             missing = [party for party in plan.parties if party not in messages]
             if not missing:
                 return messages
@@ -176,24 +194,37 @@ class Coordinator:
                 raise DropOutError(gone)
             if waited > reported + REPORT_SECONDS:
                 reported = waited
-                self.report(f"iteration {plan.iteration}: waiting for {name_some(missing)} to {WAITS[kind]}")
+                self.report(
+                    f"iteration {plan.iteration}: waiting for {name_some(missing)} to {WAITS[kind]}"
+                )
             pause(self.tools.exchange)
 
     def _read(self, plan: RoundPlan, kind: str, parties: Sequence[str]) -> dict[str, bytes]:
         """Return the messages of a kind by party; each party writes below its own folder only."""
         paths = {message_path(plan.at, kind, party): party for party in parties}
-        return {paths[name]: data for name, data in self.tools.exchange.read_all(list(paths)).items()}
+        return {
+            paths[name]: data for name, data in self.tools.exchange.read_all(list(paths)).items()
+        }
 
-    def _opened(self, plan: RoundPlan, kind: str, messages: Mapping[str, bytes]) -> dict[str, bytes]:
+    def _opened(
+        self, plan: RoundPlan, kind: str, messages: Mapping[str, bytes]
+    ) -> dict[str, bytes]:
         """Return the payloads of messages by party."""
         registry = self.federation.registry
-        return {party: open_message(data, kind, plan.at, party, registry[party]) for party, data in messages.items()}
+        return {
+            party: open_message(data, kind, plan.at, party, registry[party])
+            for party, data in messages.items()
+        }
 
     def _refused(self, plan: RoundPlan, missing: Sequence[str]) -> dict[str, str]:
         """Return the parties that refused since this process called them, and why."""
         refusals = self._opened(plan, File.REFUSALS, self._read(plan, File.REFUSALS, missing))
         codes = {party: payload.decode().partition(" ") for party, payload in refusals.items()}
-        return {party: explain_refusal(code) for party, (call, _, code) in codes.items() if call == self.call}
+        return {
+            party: explain_refusal(code)
+            for party, (call, _, code) in codes.items()
+            if call == self.call
+        }
 
     # --- attempts
     def _open_attempt(self, texts: Candidates) -> RoundPlan:
@@ -206,7 +237,9 @@ class Coordinator:
         at = round_folder(run_id, iteration, last)
         plan = None
         with suppress(PlanSignatureError, ArtifactError):
-            plan = RoundPlan.from_message(files.read(f"{at}/{File.PLAN}") or b"", at, self.federation.coordinator)
+            plan = RoundPlan.from_message(
+                files.read(f"{at}/{File.PLAN}") or b"", at, self.federation.coordinator
+            )
         if plan is not None and plan.step == self.step and f"{at}/{File.ABORT}" not in names:
             return plan
         if last >= 0:
@@ -250,9 +283,13 @@ class Coordinator:
                 f"sent votes remain charged. When the others respond: wasp resume {plan.run_id} continues the same "
                 "round. With --respend it starts a new round, which charges those parties again."
             )
-        self.report(f"iteration {plan.iteration}, attempt {plan.attempt + 1} failed: {_reasons(gone)}")
+        self.report(
+            f"iteration {plan.iteration}, attempt {plan.attempt + 1} failed: {_reasons(gone)}"
+        )
         # A party that lost its key stays in the run.
-        self.dropped.update({party: why for party, why in gone.items() if why != explain_refusal(KEY_LOST)})
+        self.dropped.update(
+            {party: why for party, why in gone.items() if why != explain_refusal(KEY_LOST)}
+        )
         self.tools.exchange.write(f"{plan.at}/{File.ABORT}", b"")
         left = len(self.federation.registry) - len(self.dropped)
         minimum = self.federation.parties.minimum

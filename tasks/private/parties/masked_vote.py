@@ -47,7 +47,12 @@ def prepare(tools: RowTools, plan: RoundPlan, fingerprint: str) -> None:
 
 
 def masked_votes(
-    tools: RowTools, plan: RoundPlan, fingerprint: str, declared_rows: int, candidates: Candidates, mask: Mask
+    tools: RowTools,
+    plan: RoundPlan,
+    fingerprint: str,
+    declared_rows: int,
+    candidates: Candidates,
+    mask: Mask,
 ) -> bytes:
     """Draw the noise share and return the masked votes, uint32, low byte first; only the ledger calls it.
 
@@ -92,12 +97,18 @@ class RoundKey(Unprintable):
         """
         secret, self._secret = self._secret, None
         if secret is None:
-            raise PartyError(self.party, "has masked a vector with this round key; a new attempt needs a new key.")
+            raise PartyError(
+                self.party,
+                "has masked a vector with this round key; a new attempt needs a new key.",
+            )
         return secret
 
 
 def masked(
-    values: NDArray[np.int64], key: RoundKey, announcements: Mapping[str, bytes], registry: Mapping[str, bytes]
+    values: NDArray[np.int64],
+    key: RoundKey,
+    announcements: Mapping[str, bytes],
+    registry: Mapping[str, bytes],
 ) -> Words:
     """Return `values` (n,) with the masks of all other parties, uint32 (n,); spends `key`.
 
@@ -116,7 +127,9 @@ def masked(
     return upload
 
 
-def _stream(secret: X25519PrivateKey, key: RoundKey, transcript: bytes, peer: str, public: bytes) -> Words:
+def _stream(
+    secret: X25519PrivateKey, key: RoundKey, transcript: bytes, peer: str, public: bytes
+) -> Words:
     """Return the shared mask of a pair of parties, uint32 (n,), low byte first."""
     shared = secret.exchange(X25519PublicKey.from_public_bytes(public))
     bound = b"wasp pair 2\n" + canonical(sorted((key.party, peer))).encode() + key.plan.digest

@@ -69,10 +69,16 @@ class KeyLostError(WaspError):
 
 REFUSED: Final[Mapping[str, tuple[tuple[type[Exception], ...], str]]] = {
     KEY_LOST: ((KeyLostError,), "it restarted and lost its key of this round"),
-    "SIGNER": ((PlanSignatureError,), "the coordinator's key in its registry did not sign the plan of the round"),
+    "SIGNER": (
+        (PlanSignatureError,),
+        "the coordinator's key in its registry did not sign the plan of the round",
+    ),
     "UNEQUAL": ((PlanMismatchError,), "it received another plan of the round than other parties"),
     "CAP": ((BudgetError,), "its own budget cap does not allow this run"),
-    "ROWS": ((PrivateInputError, PlaceError), "its rows were rejected; the party's state folder contains the reason"),
+    "ROWS": (
+        (PrivateInputError, PlaceError),
+        "its rows were rejected; the party's state folder contains the reason",
+    ),
     "PAID": ((LostArtifactsError,), "it already paid for this vote with other keys or texts"),
     "LEDGER": ((LedgerError,), "its ledger cannot be used"),
     "PLAN": ((ConfigError,), "it rejected the plan of the round"),
@@ -134,7 +140,9 @@ def check_plan(party: Party, plan: RoundPlan) -> None:
     largest = party.declared_rows * noise.total.scale + TAIL * noise.share_int
     epsilon = epsilon_of([noise.total.event] * privacy.releases, party.delta)
     forms = None if party.labels is None else set(map(cell_form, party.labels))
-    unknown = [label for label in plan.labels if forms is not None and cell_form(label) not in forms]
+    unknown = [
+        label for label in plan.labels if forms is not None and cell_form(label) not in forms
+    ]
     wrong = {
         "it does not include this party": party.name not in names,
         "it has a different registry of parties": not names <= set(party.registry)
@@ -144,14 +152,18 @@ def check_plan(party: Party, plan: RoundPlan) -> None:
         ),
         f"{party.declared_rows} declared_rows of {noise.total.scale} steps a vote do not fit a sum of {len(names)} "
         "parties": not largest <= plan.most,
-        f"it only protects against {plan.colluding} colluding parties": plan.colluding < party.colluding,
+        f"it only protects against {plan.colluding} colluding parties": plan.colluding
+        < party.colluding,
         f"it sums {plan.minimum} parties, minimum is {party.minimum}": plan.minimum < party.minimum,
         f"its epsilon is {epsilon:.4g}, epsilon_at_most is {party.epsilon_at_most:g}": epsilon
         > party.epsilon_at_most * (1 + 1e-9),
-        f"it has iteration {plan.iteration} of {privacy.releases}": plan.iteration >= privacy.releases,
+        f"it has iteration {plan.iteration} of {privacy.releases}": plan.iteration
+        >= privacy.releases,
         f"labels lacks its class '{unknown[0] if unknown else ''}'": bool(unknown),
-        f"its embedder is {plan.embedder}, not {party.embedder.identity}": plan.embedder != party.embedder.identity,
-        "it protects persons and private.person is empty": privacy.protects == "person" and where.person is None,
+        f"its embedder is {plan.embedder}, not {party.embedder.identity}": plan.embedder
+        != party.embedder.identity,
+        "it protects persons and private.person is empty": privacy.protects == "person"
+        and where.person is None,
         "private.rows without private.of requires adjacency replace_one": where.lets_rows_in
         and privacy.adjacency == "add_remove",
     }
@@ -188,7 +200,9 @@ def _take_part(party: Party, at: str, keys: Keys) -> Generator[None, None, str]:
     check_plan(party, plan)
     dataset, fingerprint = register_rows(party)
     charge = shared_charge(plan.noise)
-    budget = BudgetPlan(plan.run_id, plan.flow, plan.privacy.delta, (charge,) * plan.privacy.releases)
+    budget = BudgetPlan(
+        plan.run_id, plan.flow, plan.privacy.delta, (charge,) * plan.privacy.releases
+    )
     party.ledger.reserve(dataset, budget, party.who)
     key = keys.get(plan.digest)
     candidates = None
@@ -204,16 +218,22 @@ def _take_part(party: Party, at: str, keys: Keys) -> Generator[None, None, str]:
     transcript = check_announcements(plan, announcements, party.registry)
     # The key of the vote in the ledger depends on the release and on the round keys.
     paid = step_key("party_vote", {"step": plan.step}, {"transcript": transcript.hex()}).key
-    request = ReleaseRequest(dataset, plan.run_id, f"vote-{plan.iteration}", paid, charge, plan.respend)
+    request = ReleaseRequest(
+        dataset, plan.run_id, f"vote-{plan.iteration}", paid, charge, plan.respend
+    )
     if not party.ledger.released(dataset, paid):
         if key is None or announcements[party.name] != key.announcement:
-            raise KeyLostError("Round key: another process announced it. A new attempt creates a new key.")
+            raise KeyLostError(
+                "Round key: another process announced it. A new attempt creates a new key."
+            )
         candidates = candidates or _candidates(party, plan)
         _send(party, at, File.READY, transcript)
         while not files.exists(f"{at}/{File.GO}"):
             yield
         mask = partial(masked, key=key, announcements=announcements, registry=party.registry)
-        draw = partial(masked_votes, party, plan, fingerprint, party.declared_rows, candidates, mask)
+        draw = partial(
+            masked_votes, party, plan, fingerprint, party.declared_rows, candidates, mask
+        )
         party.ledger.release_once(request, draw)
         outcome = "masked"
     _send(party, at, File.UPLOADS, party.ledger.release_once(request, never_draw).output)
@@ -244,7 +264,11 @@ def register_rows(party: Party) -> tuple[str, str]:
     """
     identity = identify(party.zone, party.private, None, ())
     dataset = party.ledger.register(
-        party.private.name, identity.fingerprint, identity.records, key=party.zone.key, marks=identity.marks
+        party.private.name,
+        identity.fingerprint,
+        identity.records,
+        key=party.zone.key,
+        marks=identity.marks,
     )
     party.settle(dataset)
     return dataset, identity.fingerprint

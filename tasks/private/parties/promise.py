@@ -25,7 +25,8 @@ SUM_OF: Final = "; the sum of "
 """Continuation of a charge's reason where several parties share the noise."""
 
 SENTENCE: Final = re.compile(
-    re.escape(SUM_OF) + r" *(\d+) parties' votes, .*, (\d+) parties at least, .* with up to (\d+) of the parties"
+    re.escape(SUM_OF)
+    + r" *(\d+) parties' votes, .*, (\d+) parties at least, .* with up to (\d+) of the parties"
 )
 
 MIN_SHARE_INT: Final = 4.0
@@ -113,7 +114,9 @@ def epsilon_left(noise: SharedNoise, honest: int) -> float:
     ratio = math.sqrt(honest / noise.parties.bearers)
     if total.non_private or not total.releases:
         return total.epsilon_exact
-    event = discrete_gaussian_event(total.noise_multiplier * ratio, total.sigma_int * ratio, total.releases)
+    event = discrete_gaussian_event(
+        total.noise_multiplier * ratio, total.sigma_int * ratio, total.releases
+    )
     return epsilon_of([event], total.delta)
 
 

@@ -107,12 +107,18 @@ def open_message(data: bytes, kind: str, at: str, party: str, pem: bytes) -> byt
         problem = f"did not sign its message '{kind}' with its registered key. Compare the keys."
         raise PartyError(party, problem) from None
     if not content.startswith(header):
-        raise PartyError(party, f"sent a message of another round or party instead of '{kind}'. It was not used.")
+        raise PartyError(
+            party, f"sent a message of another round or party instead of '{kind}'. It was not used."
+        )
     return content[len(header) :]
 
 
 def _header(kind: str, at: str, party: str) -> bytes:
-    return b"wasp message 3\n" + canonical({"kind": kind, "round": at, "party": party}).encode() + b"\n"
+    return (
+        b"wasp message 3\n"
+        + canonical({"kind": kind, "round": at, "party": party}).encode()
+        + b"\n"
+    )
 
 
 class RoundPlan(BaseModel):
@@ -161,11 +167,15 @@ class RoundPlan(BaseModel):
     @property
     def noise(self) -> SharedNoise:
         """The noise, recomputed from the promise: a party does not trust others for it."""
-        return SharedNoise(calibrate(self.privacy), Parties(self.number, self.minimum, self.colluding))
+        return SharedNoise(
+            calibrate(self.privacy), Parties(self.number, self.minimum, self.colluding)
+        )
 
     def to_message(self, secret: bytes) -> bytes:
         """Return the plan, signed with the coordinator's key (32 bytes)."""
-        return sign_message(secret, File.PLAN, self.at, COORDINATOR, self.model_dump_json().encode())
+        return sign_message(
+            secret, File.PLAN, self.at, COORDINATOR, self.model_dump_json().encode()
+        )
 
     @classmethod
     def from_message(cls, data: bytes, at: str, pem: bytes) -> RoundPlan:
@@ -191,7 +201,9 @@ class RoundPlan(BaseModel):
 
 
 # --- round keys
-def check_announcements(plan: RoundPlan, announcements: Mapping[str, bytes], registry: Mapping[str, bytes]) -> bytes:
+def check_announcements(
+    plan: RoundPlan, announcements: Mapping[str, bytes], registry: Mapping[str, bytes]
+) -> bytes:
     """Return the transcript of a round and its keys: a digest of 32 bytes, equal for all parties.
 
     `announcements`: each party's message with the digest of its plan and its X25519 key. `registry`: each party's
@@ -200,16 +212,22 @@ def check_announcements(plan: RoundPlan, announcements: Mapping[str, bytes], reg
     """
     for party in plan.parties:
         if party not in announcements:
-            raise PartyError(party, "has announced no key for this round. Restart the round when the party responds.")
+            raise PartyError(
+                party,
+                "has announced no key for this round. Restart the round when the party responds.",
+            )
         payload = open_message(announcements[party], File.KEYS, plan.at, party, registry[party])
         digest = payload[:KEY]
         public = payload[KEY:]
         if digest != plan.digest:
             raise PlanMismatchError(
-                party, "received another plan of this round; nothing is summed. Compare plan and exchange."
+                party,
+                "received another plan of this round; nothing is summed. Compare plan and exchange.",
             )
         if len(public) != KEY or _low_order(public):
-            raise PartyError(party, "announced a key that makes the shared secret public. Leave it out.")
+            raise PartyError(
+                party, "announced a key that makes the shared secret public. Leave it out."
+            )
     listed = canonical({party: announcements[party].hex() for party in plan.parties})
     return hashlib.sha256(b"wasp transcript 4\n" + plan.digest + listed.encode()).digest()
 
@@ -227,7 +245,9 @@ def _low_order(public: bytes) -> bool:
 def pack(run_id: str, candidates: Candidates) -> tuple[str, bytes]:
     """Return the path of candidates in the exchange, which contains their hash, and their bytes."""
     file = io.BytesIO()
-    np.savez(file, ids=candidates.ids, labels=candidates.labels.astype(str), vectors=candidates.vectors)
+    np.savez(
+        file, ids=candidates.ids, labels=candidates.labels.astype(str), vectors=candidates.vectors
+    )
     data = file.getvalue()
     return f"{ROUNDS}/{run_id}/texts/{hashlib.sha256(data).hexdigest()}", data
 
@@ -239,9 +259,13 @@ def unpack(path: str, exchange: RemoteFiles) -> Candidates:
     """
     data = exchange.read(path) or b""
     if path.rpartition("/")[2] != hashlib.sha256(data).hexdigest():
-        raise ArtifactError(f"Vectors {path}: missing, or another process changed them. Nothing was sent.")
+        raise ArtifactError(
+            f"Vectors {path}: missing, or another process changed them. Nothing was sent."
+        )
     arrays = np.load(io.BytesIO(data), allow_pickle=False)
-    return Candidates(arrays["ids"], arrays["labels"], arrays["vectors"]).take(np.argsort(arrays["ids"], kind="stable"))
+    return Candidates(arrays["ids"], arrays["labels"], arrays["vectors"]).take(
+        np.argsort(arrays["ids"], kind="stable")
+    )
 
 
 # --- sum
@@ -254,6 +278,8 @@ def unmasked(plan: RoundPlan, uploads: Mapping[str, bytes]) -> NDArray[np.int64]
     total = np.zeros(plan.length, dtype=np.uint32)
     for party in plan.parties:
         if len(uploads[party]) != 4 * plan.length:
-            raise PartyError(party, f"did not send {plan.length} integers of 32 bits. Nothing was summed.")
+            raise PartyError(
+                party, f"did not send {plan.length} integers of 32 bits. Nothing was summed."
+            )
         total += np.frombuffer(uploads[party], dtype="<u4")
     return total.view(np.int32).astype(np.int64)  # the upper half of the range is negative

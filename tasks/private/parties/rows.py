@@ -17,7 +17,9 @@ from tasks.private.rows.rows import PrivateZone, by_class, read_all, usable_rows
 ROWS = "rows.parquet"
 
 
-def write_parties(zone: PrivateZone, private: PrivateRef, partition: Partition, folder: Path) -> list[str]:
+def write_parties(
+    zone: PrivateZone, private: PrivateRef, partition: Partition, folder: Path
+) -> list[str]:
     """Distribute the rows of `private` to one subfolder of the new `folder` per party; return their names.
 
     If its `rows` is set, so many are drawn, each class in its proportion or as `class_alpha` draws. Rows of one person
@@ -26,14 +28,18 @@ def write_parties(zone: PrivateZone, private: PrivateRef, partition: Partition, 
     read as rows.
     """
     if folder.exists():
-        raise ConfigError(f"{folder}: exists; name a new folder (rows of different partitions must not mix).")
+        raise ConfigError(
+            f"{folder}: exists; name a new folder (rows of different partitions must not mix)."
+        )
     with sealed(zone.folder):
         rows, _ = read_all(zone, private)
         if private.where.rows is not None:
             order = row_order(len(rows), partition.seed)
             rows = rows.iloc[by_class(rows["label"].fillna("").tolist(), order, private.where)]
         if rows.empty:
-            raise ConfigError("The source has no rows, so there is nothing to split. Name a source with rows.")
+            raise ConfigError(
+                "The source has no rows, so there is nothing to split. Name a source with rows."
+            )
         parties = _parties(rows, partition)
         columns = [column for column in ("text", "label", "person") if column in rows]
         names = [f"party-{number + 1}" for number in range(partition.parties)]

@@ -29,7 +29,9 @@ MAX_FEATURE: Final = 1e9
 """Features are clipped to this value to prevent overflow of squares; a clipped document is still too long to count."""
 
 
-def release_vocabulary(tools: Tools, job: SumJob[PartPrivacy], vocabulary: Vocabulary) -> tuple[ArtifactRef, str]:
+def release_vocabulary(
+    tools: Tools, job: SumJob[PartPrivacy], vocabulary: Vocabulary
+) -> tuple[ArtifactRef, str]:
     """Write noisy document counts of each term, drawn now or read from the ledger.
 
     A document counts for its first S distinct terms.
@@ -62,7 +64,9 @@ def release_density(
     def clean() -> CleanSums:
         rows = open_rows(tools.zone, tools.private, job.payer.fingerprint)
         features = _features(rows.texts, matcher, members, job.noise.privacy)
-        return clean_density(features, [codes.get(label, -1) for label in rows.labels], len(labels), job.noise)
+        return clean_density(
+            features, [codes.get(label, -1) for label in rows.labels], len(labels), job.noise
+        )
 
     return write_sums(tools, job, clean)
 
@@ -88,7 +92,9 @@ def contribution(features: Floats, privacy: PartPrivacy) -> Floats:
     return np.asarray(points.sum(axis=0) if privacy.setting == "paper" else points.mean(axis=0))
 
 
-def clean_vocabulary(documents: Sequence[Sequence[int]], size: int, noise: SumNoise[PartPrivacy]) -> CleanSums:
+def clean_vocabulary(
+    documents: Sequence[Sequence[int]], size: int, noise: SumNoise[PartPrivacy]
+) -> CleanSums:
     """Return the histogram without noise, (1, size).
 
     Each document counts for its first S distinct terms. Terms outside the vocabulary are ignored. ``paper``: the first
@@ -98,7 +104,11 @@ def clean_vocabulary(documents: Sequence[Sequence[int]], size: int, noise: SumNo
     counts = np.zeros((1, size), dtype=np.int64)
     for terms in documents:
         in_vocabulary = [term for term in terms if 0 <= term < size]
-        counted = in_vocabulary if noise.privacy.setting == "paper" else list(dict.fromkeys(in_vocabulary))
+        counted = (
+            in_vocabulary
+            if noise.privacy.setting == "paper"
+            else list(dict.fromkeys(in_vocabulary))
+        )
         np.add.at(counts[0], counted[: noise.privacy.terms], noise.privacy.steps)
     return CleanSums(counts)
 
@@ -132,7 +142,11 @@ def _allowed(rounded: Floats, noise: SumNoise[PartPrivacy]) -> bool:
     Replacing a document changes the sums by up to twice as much as adding one.
     """
     privacy = noise.privacy
-    most = noise.sensitivity * noise.privacy.steps / (2.0 if privacy.adjacency == "replace_one" else 1.0)
+    most = (
+        noise.sensitivity
+        * noise.privacy.steps
+        / (2.0 if privacy.adjacency == "replace_one" else 1.0)
+    )
     length = np.sqrt((rounded**2).sum()) if noise.kind == "gaussian" else np.abs(rounded).sum()
     return bool(length <= most)
 
@@ -142,7 +156,10 @@ def _features(
 ) -> Iterator[Floats]:
     for text in texts:
         phrases = matcher.distinct(text, privacy.keyphrases)
-        points = [features_at(member.of(windows(phrases, member.places)), member.phases) for member in members]
+        points = [
+            features_at(member.of(windows(phrases, member.places)), member.phases)
+            for member in members
+        ]
         yield np.concatenate([contribution(of_member, privacy) for of_member in points])
 
 
@@ -151,7 +168,9 @@ def vocabulary_canary(noise: SumNoise[PartPrivacy]) -> AttackInputs:
     terms = noise.privacy.terms
     others = ((0, 1), (1,))
     canary = (0,) * terms if noise.privacy.setting == "paper" else tuple(range(terms))
-    return AttackInputs(others, (*others, canary), lambda documents: clean_vocabulary(documents, 2 * terms, noise))
+    return AttackInputs(
+        others, (*others, canary), lambda documents: clean_vocabulary(documents, 2 * terms, noise)
+    )
 
 
 def density_canary(noise: SumNoise[PartPrivacy]) -> AttackInputs:
@@ -163,7 +182,14 @@ def density_canary(noise: SumNoise[PartPrivacy]) -> AttackInputs:
     paper = noise.privacy.setting == "paper"
     shape = privacy.keyphrases, privacy.frequencies * (2 if paper else 1)
     phases, highest = (np.zeros(shape[1]), 0.0) if paper else (None, np.pi / 4)
-    circle = np.linspace(0, 2 * np.pi, OTHERS * shape[0] * shape[1], endpoint=False).reshape(OTHERS, *shape)
-    points = [contribution(features_at(angles, phases), privacy) for angles in (*circle, np.full(shape, highest))]
+    circle = np.linspace(0, 2 * np.pi, OTHERS * shape[0] * shape[1], endpoint=False).reshape(
+        OTHERS, *shape
+    )
+    points = [
+        contribution(features_at(angles, phases), privacy)
+        for angles in (*circle, np.full(shape, highest))
+    ]
     documents = np.tile(np.array(points), (1, privacy.members))
-    return AttackInputs(documents[:-1], documents, lambda rows: clean_density(rows, [0] * len(rows), 1, noise))
+    return AttackInputs(
+        documents[:-1], documents, lambda rows: clean_density(rows, [0] * len(rows), 1, noise)
+    )

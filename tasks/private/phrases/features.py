@@ -109,7 +109,9 @@ def members_of(shape: Shape, vectors: Floats, seed: int) -> list[DensityMember]:
     """
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     if not (np.isfinite(lengths).all() and (lengths > 0).all()):
-        raise ConfigError("vocabulary.embedder: a term of the vocabulary has no vector. Use another embedder.")
+        raise ConfigError(
+            "vocabulary.embedder: a term of the vocabulary has no vector. Use another embedder."
+        )
     unit = np.asarray(vectors / lengths, dtype=np.float64)
     return [_member(shape, unit, length, seed) for length in shape.members]
 
@@ -118,7 +120,9 @@ def _member(shape: Shape, unit: Floats, length: int, seed: int) -> DensityMember
     scaled = unit * math.sqrt(2 * shape.block_of(length))
     rng = np.random.default_rng(seed_of("frequencies", seed, length))
     wide = shape.frequencies if shape.paired else shape.features
-    angles = np.stack([scaled @ rng.standard_normal((wide, scaled.shape[1])).T for _ in range(length)])
+    angles = np.stack(
+        [scaled @ rng.standard_normal((wide, scaled.shape[1])).T for _ in range(length)]
+    )
     return DensityMember(angles, None if shape.paired else rng.uniform(0, 2 * np.pi, wide))
 
 

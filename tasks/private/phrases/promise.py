@@ -129,7 +129,9 @@ class PartPrivacy:
         return f"{what}: {norm} norm {self.sensitivity:.6g}{again}"
 
 
-def split_epsilon(epsilon: float, delta: float, setting: Setting, vocabulary: float | None) -> tuple[float, float]:
+def split_epsilon(
+    epsilon: float, delta: float, setting: Setting, vocabulary: float | None
+) -> tuple[float, float]:
     """Split `epsilon` into the epsilons of vocabulary and density.
 
     `vocabulary` fixes the first. Without it each has half of the additive quantity: mu^2 under Gaussian noise, else
@@ -137,9 +139,18 @@ def split_epsilon(epsilon: float, delta: float, setting: Setting, vocabulary: fl
     """
     gaussian = setting == "gaussian"
     if vocabulary is None:
-        half = gaussian_epsilon(mu_of(epsilon, delta) * math.sqrt(0.5), delta) if gaussian else epsilon / 2
+        half = (
+            gaussian_epsilon(mu_of(epsilon, delta) * math.sqrt(0.5), delta)
+            if gaussian
+            else epsilon / 2
+        )
         return half, half
-    require(0 < vocabulary < epsilon, "vocabulary_epsilon", f"a number between 0 and {epsilon:g}", vocabulary)
+    require(
+        0 < vocabulary < epsilon,
+        "vocabulary_epsilon",
+        f"a number between 0 and {epsilon:g}",
+        vocabulary,
+    )
     if not gaussian:
         return vocabulary, epsilon - vocabulary
     rest = mu_of(epsilon, delta) ** 2 - mu_of(vocabulary, delta) ** 2

@@ -25,7 +25,9 @@ SETTING_TEXTS = {
 class VocabularyRelease(SumRelease):
     """The noisy numbers of private records with each public term."""
 
-    contents: ClassVar[str] = "the number of private rows with each public term (first {terms} of each)"
+    contents: ClassVar[str] = (
+        "the number of private rows with each public term (first {terms} of each)"
+    )
     audited: ClassVar[str] = "dp_kps vocabulary"
     affected: ClassVar[str] = ""
     group: ClassVar[str] = "vocabulary"
@@ -45,7 +47,9 @@ class PhrasesRelease(SumRelease):
         "member(s)"
     )
     audited: ClassVar[str] = "dp_kps density"
-    affected: ClassVar[str] = "the noisy counts and sums: phrases, prompts, synthetic texts, student"
+    affected: ClassVar[str] = (
+        "the noisy counts and sums: phrases, prompts, synthetic texts, student"
+    )
     group: ClassVar[str] = "keyphrases"
 
     @property

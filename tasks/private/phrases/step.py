@@ -64,7 +64,9 @@ def public_vocabulary(tools: Tools, where: TermsRef) -> Vocabulary:
     from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
     terms = tools.read_terms(where)
-    return vocabulary_of(terms[where.skip :], [*terms[: where.skip], *sorted(ENGLISH_STOP_WORDS)], where.shortest)
+    return vocabulary_of(
+        terms[where.skip :], [*terms[: where.skip], *sorted(ENGLISH_STOP_WORDS)], where.shortest
+    )
 
 
 @paid_step("count terms", versions={"vocabulary": 1})
@@ -87,12 +89,21 @@ def estimate_densities(tools: Tools, spec: DensitySpec, terms: Terms) -> tuple[A
 
 def members(tools: Tools, spec: DensitySpec, terms: Terms) -> list[DensityMember]:
     """Return the random features of each member of a density, with the vectors of the terms."""
-    return members_of(spec.shape, tools.artifacts.read_matrix(terms.vectors).astype(np.float64), spec.seed)
+    return members_of(
+        spec.shape, tools.artifacts.read_matrix(terms.vectors).astype(np.float64), spec.seed
+    )
 
 
 def _job(
-    tools: Tools, spec: VocabularySpec | DensitySpec, inputs: dict[str, str], public: dict[str, object]
+    tools: Tools,
+    spec: VocabularySpec | DensitySpec,
+    inputs: dict[str, str],
+    public: dict[str, object],
 ) -> SumJob[PartPrivacy]:
     privacy = spec.noise.privacy
-    sizes: dict[str, object] = {"setting": privacy.setting, "terms": privacy.terms, "keyphrases": privacy.keyphrases}
+    sizes: dict[str, object] = {
+        "setting": privacy.setting,
+        "terms": privacy.terms,
+        "keyphrases": privacy.keyphrases,
+    }
     return sum_job(tools, spec.payer, spec.noise, sizes | public, inputs)

@@ -21,8 +21,13 @@ def check_header(field: str, where: RowsRef, read: HeaderReader, is_public: bool
     if header is None:
         return
     named = {name: getattr(where, name) for name in COLUMNS}
-    missing = {name: column for name, column in named.items() if column and column not in header.columns}
-    problems = [_describe(f"{field}.{name}", column, where, header, is_public) for name, column in missing.items()]
+    missing = {
+        name: column for name, column in named.items() if column and column not in header.columns
+    }
+    problems = [
+        _describe(f"{field}.{name}", column, where, header, is_public)
+        for name, column in missing.items()
+    ]
     problems += _duplicates(field, where, header)
     if len(problems) == 1:
         raise InputError(problems[0])
@@ -34,7 +39,9 @@ def _describe(field: str, column: str, where: RowsRef, header: Header, is_public
     start = f"{field}: {redact(where.path)} has no column '{column}'"
     if is_public or header.is_schema:
         listed = ", ".join(f"'{name}'" for name in header.columns) or "none"
-        return f"{start}. Columns: {listed}.{nearest(column, header.columns, 0.5)} Name one of them."
+        return (
+            f"{start}. Columns: {listed}.{nearest(column, header.columns, 0.5)} Name one of them."
+        )
     same = [name for name in header.columns if _plain(name) == _plain(column)]
     hint = nearest(column, same, 0.0)
     return f"{start} in its first line.{hint} Write the name as the first line has it; a file needs a header."
@@ -45,7 +52,9 @@ def _duplicates(field: str, where: RowsRef, header: Header) -> list[str]:
     problems = []
     for name in COLUMNS:
         column = getattr(where, name)
-        numbers = [str(number) for number, other in enumerate(header.columns, start=1) if other == column]
+        numbers = [
+            str(number) for number, other in enumerate(header.columns, start=1) if other == column
+        ]
         if column and len(numbers) > 1:
             listed = " and ".join(numbers)
             problems.append(

@@ -32,7 +32,9 @@ class Marker:
     places: Callable[[RowsRef], Sequence[str]]
 
 
-def marks_of(marker: Marker | None, private: PrivateRef, frame: pd.DataFrame, records: Mapping[str, str]) -> Marks:
+def marks_of(
+    marker: Marker | None, private: PrivateRef, frame: pd.DataFrame, records: Mapping[str, str]
+) -> Marks:
     """Return the marks of all rows of a source; public rows have none.
 
     `frame` has the column `whole`, the text of all columns of a row, if the reader can see them. `records`: the texts
@@ -48,7 +50,9 @@ def marks_of(marker: Marker | None, private: PrivateRef, frame: pd.DataFrame, re
 
     def marked(kind: str, *columns: str) -> dict[str, str]:
         values = (value for column in columns for value in frame.get(column, ()))
-        plain = {_DECIMALS.sub("", normal_form(value)) for value in values if isinstance(value, str)} - {""}
+        plain = {
+            _DECIMALS.sub("", normal_form(value)) for value in values if isinstance(value, str)
+        } - {""}
         return {marker.mark(kind, value): value for value in plain}
 
     rows = marked("row", "whole")

@@ -35,7 +35,9 @@ def passages(text: str, words: int) -> Iterator[str]:
     """
     for tokens, joint, size in _sequences(text):
         length = words * size
-        yield from (joint.join(tokens[start : start + length]) for start in range(len(tokens) - length + 1))
+        yield from (
+            joint.join(tokens[start : start + length]) for start in range(len(tokens) - length + 1)
+        )
 
 
 def copied_passages(text: str, words: int, private: Set[str], public: Set[str]) -> Iterator[str]:
@@ -83,7 +85,9 @@ def chance_words(texts: Iterable[str], public: Sequence[str]) -> int:
     return MAX_PASSAGE
 
 
-def search_copies(tools: Tools, fingerprint: str, texts: Mapping[int, str], public: Sequence[str]) -> Overlap:
+def search_copies(
+    tools: Tools, fingerprint: str, texts: Mapping[int, str], public: Sequence[str]
+) -> Overlap:
     """Search texts (by id) for passages of private rows that no public text has.
 
     Reads the rows of the run with this fingerprint; PrivateInputError (PRIVATE-CHANGED) if they changed. The passages
@@ -94,7 +98,9 @@ def search_copies(tools: Tools, fingerprint: str, texts: Mapping[int, str], publ
     key = digest([fingerprint, {str(sample): text for sample, text in texts.items()}, list(public)])
     stored = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     if stored.get("key") == key:
-        return Overlap(not stored["problems"], stored["words"], path if stored["problems"] else None)
+        return Overlap(
+            not stored["problems"], stored["words"], path if stored["problems"] else None
+        )
     words = chance_words(texts.values(), public)
     with sealed(tools.zone.folder):
         rows = open_rows(tools.zone, tools.private, fingerprint)
@@ -105,7 +111,13 @@ def search_copies(tools: Tools, fingerprint: str, texts: Mapping[int, str], publ
             for sample, text in texts.items()
             for passage in dict.fromkeys(copied_passages(text, words, private, standard))
         ]
-        details = {"code": "PRIVATE-OVERLAP", "run_id": tools.run_id, "words": words, "key": key, "problems": copies}
+        details = {
+            "code": "PRIVATE-OVERLAP",
+            "run_id": tools.run_id,
+            "words": words,
+            "key": key,
+            "problems": copies,
+        }
         write_for_owner(path, json.dumps(details, indent=2, ensure_ascii=False))
         return Overlap(not copies, words, path if copies else None)
 

@@ -59,7 +59,9 @@ def write_for_owner(path: Path, content: str | bytes) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as file:
-        file.write(content if isinstance(content, bytes) else content.encode("utf-8", "backslashreplace"))
+        file.write(
+            content if isinstance(content, bytes) else content.encode("utf-8", "backslashreplace")
+        )
 
 
 def write_table_for_owner(path: Path, table: pd.DataFrame) -> None:

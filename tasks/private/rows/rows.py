@@ -62,7 +62,9 @@ class OpenedRows(Unprintable):
 
     def take(self, indices: Sequence[int]) -> OpenedRows:
         """Return the rows at these indices, in this order."""
-        texts, labels = (tuple(column[index] for index in indices) for column in (self.texts, self.labels))
+        texts, labels = (
+            tuple(column[index] for index in indices) for column in (self.texts, self.labels)
+        )
         persons = None if self.persons is None else tuple(self.persons[index] for index in indices)
         return OpenedRows(texts, labels, persons)
 
@@ -97,7 +99,9 @@ class PrivateZone:
     marker: Marker | None = None
 
 
-def check_source(read_header: HeaderReader, where: RowsRef, folder: Path, for_owner: bool = False) -> None:
+def check_source(
+    read_header: HeaderReader, where: RowsRef, folder: Path, for_owner: bool = False
+) -> None:
     """Check that a private source opens and has the configured columns; read no row.
 
     In a table without a header the first line may be a row: it is compared, and quoted `for_owner` only. Raises
@@ -108,7 +112,10 @@ def check_source(read_header: HeaderReader, where: RowsRef, folder: Path, for_ow
 
 
 def identify(
-    zone: PrivateZone, private: PrivateRef, labels: Sequence[str] | None, public_texts: Sequence[str]
+    zone: PrivateZone,
+    private: PrivateRef,
+    labels: Sequence[str] | None,
+    public_texts: Sequence[str],
 ) -> Identity:
     """Return the keyed identity of the whole private source; no content of a row is refused.
 
@@ -121,7 +128,9 @@ def identify(
     """
     with sealed(zone.folder):
         frame, problems = read_all(zone, private, whole=True)
-        _write_problems(zone, private, [*problems, *_problems(frame, private.where, labels, public_texts)])
+        _write_problems(
+            zone, private, [*problems, *_problems(frame, private.where, labels, public_texts)]
+        )
         texts = [text for text in frame["text"] if _is_filled(text)]
         records = tuple(zone.record_hash("", text) for text in texts)
         marks = marks_of(zone.marker, private, frame, dict(zip(records, texts, strict=True)))
@@ -178,7 +187,9 @@ def open_rows(zone: PrivateZone, private: PrivateRef, fingerprint: str) -> Opene
     frame = frame[usable_rows(frame)]
     if where.rows is not None and not frame.empty:
         records = zip(stored(frame, "label"), frame["text"], strict=True)
-        order = np.array([position(f"{where.seed}\x00{label}\x00{text}") for label, text in records])
+        order = np.array(
+            [position(f"{where.seed}\x00{label}\x00{text}") for label, text in records]
+        )
         if where.public:
             chosen = by_class(frame["label"].tolist(), order, where)
         elif where.of is not None:
@@ -207,7 +218,9 @@ def read_all(
     if not problems:
         raise _refusal(zone, private, "PRIVATE-READ", reason)
     columns = ["row", "text", "label", *(["person"] if private.where.person else [])]
-    return pd.DataFrame({name: pd.Series(dtype="int64" if name == "row" else "str") for name in columns}), problems
+    return pd.DataFrame(
+        {name: pd.Series(dtype="int64" if name == "row" else "str") for name in columns}
+    ), problems
 
 
 def _fingerprint(zone: PrivateZone, private: PrivateRef, frame: pd.DataFrame) -> str:
@@ -241,7 +254,10 @@ def _is_filled(value: object) -> bool:
 def usable_rows(frame: pd.DataFrame) -> NDArray[np.bool_]:
     """Return which rows have a text, a label and, if configured, a person."""
     columns = [name for name in ("text", "label", "person") if name in frame]
-    return np.array([all(map(_is_filled, row)) for row in zip(*(frame[name] for name in columns), strict=True)], bool)
+    return np.array(
+        [all(map(_is_filled, row)) for row in zip(*(frame[name] for name in columns), strict=True)],
+        bool,
+    )
 
 
 def _records(frame: pd.DataFrame) -> Iterator[tuple[int, str, Any]]:
@@ -250,7 +266,9 @@ def _records(frame: pd.DataFrame) -> Iterator[tuple[int, str, Any]]:
 
 def position(value: str) -> float:
     """Return a number in [0, 1) that depends on a value alone."""
-    return int.from_bytes(hashlib.sha256(value.encode("utf-8", "surrogatepass")).digest()[:6]) / 2**48
+    return (
+        int.from_bytes(hashlib.sha256(value.encode("utf-8", "surrogatepass")).digest()[:6]) / 2**48
+    )
 
 
 def by_class(labels: Sequence[str], order: NDArray[Any], where: RowsRef) -> NDArray[np.int64]:
@@ -263,7 +281,9 @@ def by_class(labels: Sequence[str], order: NDArray[Any], where: RowsRef) -> NDAr
         counts = unbalanced(sizes, count, where.class_alpha, where.seed)
     ranked = np.argsort(order, kind="stable")
     names = np.array(labels, dtype=object)[ranked]
-    return np.sort(np.concatenate([ranked[names == label][:number] for label, number in counts.items()]))
+    return np.sort(
+        np.concatenate([ranked[names == label][:number] for label, number in counts.items()])
+    )
 
 
 def _problems(
@@ -274,7 +294,11 @@ def _problems(
     problems += _problems_of_persons(frame)
     problems += _problems_of_all(frame, labels)
     if where.rows is not None and where.of is None and len(frame) < where.rows:
-        problems.append({"reason": f"private.rows is {where.rows}, the source has {len(frame)} rows; all are used"})
+        problems.append(
+            {
+                "reason": f"private.rows is {where.rows}, the source has {len(frame)} rows; all are used"
+            }
+        )
     return problems
 
 
@@ -289,11 +313,17 @@ def _problems_of_rows(
             "label": _problem_of_label(label, labels),
             "person": "the person is empty" if "person" in frame and not _is_filled(person) else "",
         }
-        problems += [{"row": row, "field": field, "reason": reason} for field, reason in reasons.items() if reason]
+        problems += [
+            {"row": row, "field": field, "reason": reason}
+            for field, reason in reasons.items()
+            if reason
+        ]
     return problems
 
 
-def count_problems(frame: pd.DataFrame, usable: NDArray[np.bool_]) -> tuple[dict[str, int], dict[str, int]]:
+def count_problems(
+    frame: pd.DataFrame, usable: NDArray[np.bool_]
+) -> tuple[dict[str, int], dict[str, int]]:
     """Return the reasons of rows that a run leaves out, and the problems of rows that it uses, with their numbers.
 
     A row is counted once, under its first problem. Private, for the owner of the rows only.
@@ -303,7 +333,9 @@ def count_problems(frame: pd.DataFrame, usable: NDArray[np.bool_]) -> tuple[dict
     for problem in _problems_of_rows(frame, None, ()):
         reasons.setdefault(problem["row"], str(problem["reason"]))
     left_out = Counter(reason for row, reason in reasons.items() if not is_usable[row])
-    return dict(left_out), dict(Counter(reason for row, reason in reasons.items() if is_usable[row]))
+    return dict(left_out), dict(
+        Counter(reason for row, reason in reasons.items() if is_usable[row])
+    )
 
 
 def _problems_of_all(frame: pd.DataFrame, labels: Sequence[str] | None) -> list[dict[str, object]]:
@@ -312,7 +344,9 @@ def _problems_of_all(frame: pd.DataFrame, labels: Sequence[str] | None) -> list[
     reasons = [f"no row has the label '{label}'" for label in labels or () if label not in present]
     texts = Counter(text for text in frame["text"] if _is_filled(text))
     if texts and max(texts.values()) > max(MAX_EQUAL, len(frame) / 2):
-        reasons.append(f"one text is in {max(texts.values())} of {len(frame)} rows; check how the source was written")
+        reasons.append(
+            f"one text is in {max(texts.values())} of {len(frame)} rows; check how the source was written"
+        )
     return [{"reason": reason} for reason in reasons]
 
 
@@ -347,13 +381,24 @@ def _problem_of_text(text: object, public: set[str]) -> str:
 def _problem_of_label(label: object, labels: Sequence[str] | None) -> str:
     if not _is_filled(label):
         return "the label is empty"
-    return "" if labels is None or label in labels else f"the label is not one of the task's: {', '.join(labels)}"
+    return (
+        ""
+        if labels is None or label in labels
+        else f"the label is not one of the task's: {', '.join(labels)}"
+    )
 
 
-def _write_problems(zone: PrivateZone, private: PrivateRef, problems: list[dict[str, object]]) -> Path:
+def _write_problems(
+    zone: PrivateZone, private: PrivateRef, problems: list[dict[str, object]]
+) -> Path:
     path = problems_file(zone, private)
     counts = Counter(str(problem["reason"]) for problem in problems)
-    details = {"source": private.where.path, "counts": counts, "rows": ROWS_COUNTED, "problems": problems}
+    details = {
+        "source": private.where.path,
+        "counts": counts,
+        "rows": ROWS_COUNTED,
+        "problems": problems,
+    }
     write_for_owner(path, json.dumps(details, indent=2))
     return path
 

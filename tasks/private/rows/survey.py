@@ -98,7 +98,12 @@ def survey(zone: PrivateZone, where: RowsRef, is_cut: IsCut) -> Survey:
 
 
 def split(
-    zone: PrivateZone, where: RowsRef, share: float, labels: Sequence[str], files: tuple[Path, Path], is_cut: IsCut
+    zone: PrivateZone,
+    where: RowsRef,
+    share: float,
+    labels: Sequence[str],
+    files: tuple[Path, Path],
+    is_cut: IsCut,
 ) -> Survey:
     """Write private and test rows to two files with mode 0600; return the description of the private rows.
 
@@ -108,11 +113,17 @@ def split(
     """
     with sealed(zone.folder):
         table, not_utf8 = _read(zone, where)
-        own = table["person"] if "person" in table else table["text"].map(normal_form, na_action="ignore")
+        own = (
+            table["person"]
+            if "person" in table
+            else table["text"].map(normal_form, na_action="ignore")
+        )
         is_test = own.fillna("").map(lambda value: position(value) < share)
         test = table[is_test & usable_rows(table) & table["label"].isin(labels)]
         if test.empty:
-            raise InputError(f"--test-share: {share:g} of the rows leaves no test row. Write a larger share.")
+            raise InputError(
+                f"--test-share: {share:g} of the rows leaves no test row. Write a larger share."
+            )
         columns = [name for name in ("text", "label", "person") if name in table]
         for path, rows in zip(files, (table[~is_test], test), strict=True):
             write_table_for_owner(path, rows[columns])
@@ -165,7 +176,11 @@ def _repeated(records: pd.DataFrame) -> dict[str, int]:
     """Return the number of values of each other column with 1 to `MAX_ROWS_OF_A_PERSON` rows per value on average."""
     others = [str(name) for name in records if str(name).startswith("other ")]
     numbers = {name.removeprefix("other "): records[name].nunique() for name in others}
-    return {name: number for name, number in numbers.items() if number < len(records) <= MAX_ROWS_OF_A_PERSON * number}
+    return {
+        name: number
+        for name, number in numbers.items()
+        if number < len(records) <= MAX_ROWS_OF_A_PERSON * number
+    }
 
 
 def language_of(texts: Sequence[str]) -> str:
@@ -176,5 +191,8 @@ def language_of(texts: Sequence[str]) -> str:
         if len(re.findall(script, text)) > letters / 10:
             return language
     words = Counter(re.findall(r"[^\W\d_]+", text))
-    scores = {language: sum(words[word] for word in known.split()) for language, known in FUNCTION_WORDS.items()}
+    scores = {
+        language: sum(words[word] for word in known.split())
+        for language, known in FUNCTION_WORDS.items()
+    }
     return max(scores, key=lambda language: scores[language])

@@ -74,7 +74,9 @@ def shard(texts: Sequence[str], job: TeacherJob, secret: bytes) -> list[int]:
     return sorted(first.values(), key=lambda index: texts[index])
 
 
-def teach_shard(tools: Tools, job: TeacherJob, negatives: PublicTexts, queries: PublicTexts, path: str) -> None:
+def teach_shard(
+    tools: Tools, job: TeacherJob, negatives: PublicTexts, queries: PublicTexts, path: str
+) -> None:
     """Train one teacher on its shard against generated texts; store its answers to all queries at `path`.
 
     Both are in the private zone. Nothing about its rows, not even an empty shard, changes the outcome or the message of
@@ -105,31 +107,42 @@ def in_steps(answers: Floats) -> Ints:
 
 def clean_answers(answers: Sequence[Floats]) -> CleanSums:
     """Return the teachers' summed probabilities, (queries, 2)."""
-    return CleanSums(sum((in_steps(teacher) for teacher in answers[1:]), start=in_steps(answers[0])))
+    return CleanSums(
+        sum((in_steps(teacher) for teacher in answers[1:]), start=in_steps(answers[0]))
+    )
 
 
-def release_answers(tools: Tools, job: SumJob[TeacherPrivacy], paths: Sequence[str]) -> tuple[ArtifactRef, str]:
+def release_answers(
+    tools: Tools, job: SumJob[TeacherPrivacy], paths: Sequence[str]
+) -> tuple[ArtifactRef, str]:
     """Write the noisy answers to all queries, drawn now or read from the ledger.
 
     `paths`: the files of the teachers' answers in the private zone. All queries are one release: repeated queries are
     read from the ledger. Also raises ArtifactError if a teacher's answers are gone.
     """
     require_part(job.noise, "answers")
-    return write_sums(tools, job, lambda: clean_answers([stored_answers(tools, path) for path in paths]))
+    return write_sums(
+        tools, job, lambda: clean_answers([stored_answers(tools, path) for path in paths])
+    )
 
 
 def stored_answers(tools: Tools, path: str) -> Floats:
     """Return one teacher's answers from the private zone; ArtifactError if they are gone."""
     arrays = tools.artifacts.read_private_arrays(path)
     if arrays is None:
-        raise ArtifactError(f"{path}: the file is missing; nothing was spent. Resume the run to create it again.")
+        raise ArtifactError(
+            f"{path}: the file is missing; nothing was spent. Resume the run to create it again."
+        )
     return np.asarray(arrays["answers"], dtype=np.float64)
 
 
 def _answers(tools: Tools, job: TeacherJob, rows: TrainingRows, queries: PublicTexts) -> Floats:
     """Return the answers of a teacher, which a folder of the private zone holds meanwhile."""
     tools.zone.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with TemporaryDirectory(".tmp", ".teacher.", tools.zone.folder) as folder, warnings.catch_warnings():
+    with (
+        TemporaryDirectory(".tmp", ".teacher.", tools.zone.folder) as folder,
+        warnings.catch_warnings(),
+    ):
         warnings.simplefilter("ignore")  # warnings of libraries may depend on the rows
         try:
             train_student(job.student, rows, Path(folder))
@@ -143,7 +156,9 @@ def _vectors(tools: Tools, rows: OpenedRows) -> Matrix:
         return private_vectors(tools, rows)
 
 
-def _rows(rows: OpenedRows, vectors: Matrix | None, indices: Sequence[int], negatives: PublicTexts) -> TrainingRows:
+def _rows(
+    rows: OpenedRows, vectors: Matrix | None, indices: Sequence[int], negatives: PublicTexts
+) -> TrainingRows:
     """Return a shard and generated texts as two classes with equal total weight."""
     texts = [rows.texts[index] for index in indices]
     if vectors is not None and negatives.vectors is not None:

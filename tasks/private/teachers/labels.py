@@ -16,7 +16,9 @@ from tasks.private.teachers.promise import TeacherPrivacy
 from tasks.steps.tools import Tools
 
 
-def release_labels(tools: Tools, job: SumJob[TeacherPrivacy], classes: Sequence[str]) -> tuple[ArtifactRef, str]:
+def release_labels(
+    tools: Tools, job: SumJob[TeacherPrivacy], classes: Sequence[str]
+) -> tuple[ArtifactRef, str]:
     """Write the noisy number of rows per class, drawn now or read from the ledger."""
 
     def clean() -> CleanSums:
@@ -26,7 +28,9 @@ def release_labels(tools: Tools, job: SumJob[TeacherPrivacy], classes: Sequence[
     return write_sums(tools, job, clean)
 
 
-def clean_labels(labels: Sequence[str], classes: Sequence[str], noise: SumNoise[TeacherPrivacy]) -> CleanSums:
+def clean_labels(
+    labels: Sequence[str], classes: Sequence[str], noise: SumNoise[TeacherPrivacy]
+) -> CleanSums:
     """Return the counts without noise, (1, classes), in integer steps.
 
     A row of an unknown class adds nothing.
@@ -44,4 +48,6 @@ def canary(noise: SumNoise[TeacherPrivacy]) -> AttackInputs:
     """Return the attack: the canary is a row."""
     classes = "first class", "second class"
     labels = classes[:1] + classes[1:] * 3
-    return AttackInputs(labels, (*labels, classes[0]), lambda rows: clean_labels(rows, classes, noise))
+    return AttackInputs(
+        labels, (*labels, classes[0]), lambda rows: clean_labels(rows, classes, noise)
+    )

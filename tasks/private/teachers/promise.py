@@ -95,7 +95,11 @@ class TeacherPrivacy:
         """
         if not self.printed:
             return None
-        return PAPER_SIGMA if self.part == "answers" else gaussian_sigma(self.epsilon, self.delta, math.sqrt(2))
+        return (
+            PAPER_SIGMA
+            if self.part == "answers"
+            else gaussian_sigma(self.epsilon, self.delta, math.sqrt(2))
+        )
 
     @property
     def reason(self) -> str:
@@ -117,7 +121,9 @@ def affordable_answers(sigma: float, epsilon: float, delta: float) -> int:
     return math.floor((mu_of(epsilon, delta) * sigma) ** 2 / 2)
 
 
-def remaining_epsilon(epsilon: float, delta: float, spent: Sequence[float], pure: bool = False) -> float:
+def remaining_epsilon(
+    epsilon: float, delta: float, spent: Sequence[float], pure: bool = False
+) -> float:
     """Return the epsilon that remains after releases of `spent` at the same delta.
 
     mu^2 of Gaussian noise is additive; epsilon itself if any release is pure DP (`pure`). Raises ConfigError when
@@ -127,7 +133,9 @@ def remaining_epsilon(epsilon: float, delta: float, spent: Sequence[float], pure
         return epsilon
     rest = epsilon - sum(spent)
     if pure:
-        require(rest > 0, "epsilon", f"more than {sum(spent):g}, which its other releases take", epsilon)
+        require(
+            rest > 0, "epsilon", f"more than {sum(spent):g}, which its other releases take", epsilon
+        )
         return rest
     total = mu_of(epsilon, delta) ** 2 - sum(mu_of(part, delta) ** 2 for part in spent)
     others = ", ".join(f"{part:g}" for part in spent)

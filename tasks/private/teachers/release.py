@@ -22,7 +22,9 @@ GENERATED_ONLY = (
     "protection"
 )
 """Warning of a plan without public rows."""
-SELECTED = "the noisy label counts and answers: the selected texts, their number per class, the student"
+SELECTED = (
+    "the noisy label counts and answers: the selected texts, their number per class, the student"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +74,16 @@ class TeacherAnswersRelease(SumRelease):
         if chance >= MIN_SURVIVAL:
             return warnings
         gaussian = noise.kind == "gaussian"
-        fewer = affordable_answers(self.teachers / 1.8125, noise.epsilon_stated, noise.delta) if gaussian else 0
-        hint = f"; {fewer} queries would reach {MIN_SURVIVAL:g}" if 1 < fewer < noise.privacy.numbers else ""
+        fewer = (
+            affordable_answers(self.teachers / 1.8125, noise.epsilon_stated, noise.delta)
+            if gaussian
+            else 0
+        )
+        hint = (
+            f"; {fewer} queries would reach {MIN_SURVIVAL:g}"
+            if 1 < fewer < noise.privacy.numbers
+            else ""
+        )
         warnings.append(
             f"an answer on which all {self.teachers} teachers agree survives the noise with probability {chance:.3f}. "
             f"Use more teachers (each on fewer rows), a larger epsilon or fewer discriminator.queries{hint}"

@@ -58,7 +58,9 @@ def count_labels(
     tools: Tools, payer: ChargedDataset, noise: SumNoise[TeacherPrivacy], labels: tuple[str, ...]
 ) -> tuple[ArtifactRef, str]:
     """Release the number of private rows per class to labels/release.parquet."""
-    job = sum_job(tools, payer, noise, {"numbers": noise.privacy.numbers, "labels": list(labels)}, {})
+    job = sum_job(
+        tools, payer, noise, {"numbers": noise.privacy.numbers, "labels": list(labels)}, {}
+    )
     return release_labels(tools, job, labels)
 
 
@@ -67,7 +69,9 @@ def read_shares(tools: Tools, release: ArtifactRef) -> Shares:
     return shares_of(tools.artifacts.read_table(release)["sum"].to_numpy())
 
 
-def shown_to(samples: int, number: int, spec: TeacherSpec) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def shown_to(
+    samples: int, number: int, spec: TeacherSpec
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the queries among `samples` texts and the texts for teacher `number`: indices by sample id.
 
     The seed draws both, and they are disjoint. Raises InputError if there are too few texts.
@@ -80,7 +84,9 @@ def shown_to(samples: int, number: int, spec: TeacherSpec) -> tuple[tuple[int, .
         )
     order = np.random.default_rng(seed_of("queries", spec.student.seed)).permutation(samples)
     rest = order[queries:]
-    drawn = np.random.default_rng(seed_of("negatives", spec.student.seed, number)).permutation(rest)[: spec.negatives]
+    drawn = np.random.default_rng(seed_of("negatives", spec.student.seed, number)).permutation(
+        rest
+    )[: spec.negatives]
     return tuple(sorted(order[:queries].tolist())), tuple(sorted(drawn.tolist()))
 
 
@@ -90,8 +96,12 @@ def shown_to_any(samples: int, spec: TeacherSpec) -> set[int]:
     return {index for parts in shown for part in parts for index in part}
 
 
-@paid_step("teacher {number}", versions={"teach": 1}, value=lambda *_: None, runs_in_flow_process=always)
-def teach(tools: Tools, spec: TeacherSpec, number: int, written: Sequence[TextTable]) -> tuple[ArtifactRef | None, str]:
+@paid_step(
+    "teacher {number}", versions={"teach": 1}, value=lambda *_: None, runs_in_flow_process=always
+)
+def teach(
+    tools: Tools, spec: TeacherSpec, number: int, written: Sequence[TextTable]
+) -> tuple[ArtifactRef | None, str]:
     """Train teacher `number` and store its answers in the private zone, unless they are stored or released."""
     if tools.ledger.released(spec.payer.dataset, _answers_job(tools, spec, written).key.key):
         return None, "not needed: the answers of all teachers are already released"
@@ -107,14 +117,18 @@ def teach(tools: Tools, spec: TeacherSpec, number: int, written: Sequence[TextTa
 
 
 @paid_step("ask teachers", versions={"answers": 1}, runs_in_flow_process=always)
-def ask_teachers(tools: Tools, spec: TeacherSpec, written: Sequence[TextTable]) -> tuple[ArtifactRef, str]:
+def ask_teachers(
+    tools: Tools, spec: TeacherSpec, written: Sequence[TextTable]
+) -> tuple[ArtifactRef, str]:
     """Release the teachers' summed answers and write them to answers/release.parquet."""
     job = _answers_job(tools, spec, written)
     paths = [_answers_path(tools, spec, number, written) for number in range(spec.teachers)]
     return release_answers(tools, job, paths)
 
 
-def _answers_job(tools: Tools, spec: TeacherSpec, written: Sequence[TextTable]) -> SumJob[TeacherPrivacy]:
+def _answers_job(
+    tools: Tools, spec: TeacherSpec, written: Sequence[TextTable]
+) -> SumJob[TeacherPrivacy]:
     parameters = {"numbers": spec.answers.privacy.numbers} | _parameters(tools, spec)
     return sum_job(tools, spec.payer, spec.answers, parameters, _inputs(written))
 
@@ -135,7 +149,9 @@ def _inputs(written: Sequence[TextTable]) -> dict[str, str]:
     return {"samples": content([entry.samples for entry in written])}
 
 
-def _answers_path(tools: Tools, spec: TeacherSpec, number: int, written: Sequence[TextTable]) -> str:
+def _answers_path(
+    tools: Tools, spec: TeacherSpec, number: int, written: Sequence[TextTable]
+) -> str:
     more = {"number": number, "private": spec.payer.fingerprint, "rows": tools.private.where.choice}
     key = step_key("teach", _parameters(tools, spec) | more, _inputs(written))
     return f"private/teachers/{key.key[:32]}.npz"
@@ -164,7 +180,9 @@ def queries_of(tools: Tools, spec: TeacherSpec, written: Sequence[TextTable]) ->
         )
     rows = random.permutation(len(frame))[:number]
     order = random.permutation(spec.queries)
-    texts = np.array([*generated.texts, *frame["text"].to_numpy()[rows]], dtype=object)[order].tolist()
+    texts = np.array([*generated.texts, *frame["text"].to_numpy()[rows]], dtype=object)[
+        order
+    ].tolist()
     if generated.vectors is None:
         return PublicTexts(texts, None)
     return PublicTexts(texts, np.concatenate([generated.vectors, np.asarray(vectors)[rows]])[order])

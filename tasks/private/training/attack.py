@@ -21,7 +21,14 @@ from numpy.typing import NDArray
 
 from connectors.interfaces.progress import Advance
 from tasks.attacks.attack import Attack
-from tasks.attacks.bounds import CONFIDENCE, Finding, check_number, freshness, one_run_bound, right_guesses
+from tasks.attacks.bounds import (
+    CONFIDENCE,
+    Finding,
+    check_number,
+    freshness,
+    one_run_bound,
+    right_guesses,
+)
 from tasks.private.training.attack_models import CLASSES, in_a_head, in_a_table, save_model
 from tasks.private.training.promise import TrainingNoise
 from tasks.private.training.recipe import ClassifySpec, PaidTraining, Trained, TuneSpec
@@ -70,7 +77,11 @@ class TrainingAttack(Attack):
         doubt = (1 - confidence) / len(GUESSED)
         strengths = [guess_coins(scores, included, share, noise, 1 - doubt) for share in GUESSED]
         advance(canaries)
-        return [*strengths, check_size(seen, included, noise), check_number(len(seen), noise.training.steps)]
+        return [
+            *strengths,
+            check_size(seen, included, noise),
+            check_number(len(seen), noise.training.steps),
+        ]
 
     def _observe(self, present: NDArray[np.int64], canaries: int) -> Floats:
         """Return the noisy sums along each canary's gradient, and across it, in every step.
@@ -84,7 +95,9 @@ class TrainingAttack(Attack):
         seen: list[Floats] = []
 
         def record(optimizer: Any, *_: Any) -> None:
-            for weight in (weight for group in optimizer.param_groups for weight in group["params"]):
+            for weight in (
+                weight for group in optimizer.param_groups for weight in group["params"]
+            ):
                 if sorted(weight.shape) == [len(CLASSES), canaries]:
                     gradient = weight.grad.detach().double().cpu().numpy()
                     seen.append((gradient if len(gradient) == canaries else gradient.T).copy())
@@ -112,7 +125,9 @@ class TrainingAttack(Attack):
             paid = replace(self.paid, payer=tools.payer, learning_rate=TINY_RATE)
             taken, _ = pay(tools, paid, lambda number: f"audit {number}")
             if self.trained == "writer":
-                writer = TuneSpec(paid=paid, plm="audit", controls={CLASSES[0]: ""}, tokens=2, rank=0, seed=SEED)
+                writer = TuneSpec(
+                    paid=paid, plm="audit", controls={CLASSES[0]: ""}, tokens=2, rank=0, seed=SEED
+                )
                 train_writer(tools, writer, folder / "base", taken, folder / "trained")
             else:
                 student = StudentSpec(self.trained, str(folder / "base"), max_length=1, seed=SEED)
@@ -122,7 +137,11 @@ class TrainingAttack(Attack):
 
 
 def guess_coins(
-    scores: Floats, included: NDArray[np.bool_], share: float, noise: TrainingNoise, confidence: float
+    scores: Floats,
+    included: NDArray[np.bool_],
+    share: float,
+    noise: TrainingNoise,
+    confidence: float,
 ) -> Finding:
     """Guess the coins of a share of the canaries: the highest scores took part, the lowest did not."""
     canaries = len(scores)
@@ -149,7 +168,12 @@ def check_size(seen: Floats, included: NDArray[np.bool_], noise: TrainingNoise) 
     moved = float(seen[:, included, 0].mean()) / plan.clip
     spread = (noise.noise_multiplier + 1) / math.sqrt(max(seen[:, included, 0].size, 1))
     fresh = freshness(noises.transpose(1, 0, 2)[:, :, :1])
-    is_planned = measured >= 1 - STANDARD_ERRORS * error and moved <= plan.sample_rate + STANDARD_ERRORS * spread
+    is_planned = (
+        measured >= 1 - STANDARD_ERRORS * error
+        and moved <= plan.sample_rate + STANDARD_ERRORS * spread
+    )
     remark = f"noise is {measured:.4f} times the planned size, standard error {error:.4f}; a canary moves a sum by "
-    remark += f"{moved:.4f} clipping norms on average, {plan.sample_rate:.4f} are planned; {fresh.remark}"
+    remark += (
+        f"{moved:.4f} clipping norms on average, {plan.sample_rate:.4f} are planned; {fresh.remark}"
+    )
     return Finding("noise is fresh", 0.0, 0.0, fresh.passed and is_planned, remark)

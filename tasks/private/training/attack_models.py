@@ -38,7 +38,10 @@ class Canaries(NamedTuple):
 def in_a_table(present: NDArray[np.int64], canaries: int) -> Canaries:
     """Return canaries for a model of `save_model`: their texts are single tokens, all of the first class."""
     texts = [_text(number) for number in present]
-    return Canaries(tools_of(texts, CLASSES[:1] * len(texts), np.zeros((len(texts), 1), np.float32)), np.ones(canaries))
+    return Canaries(
+        tools_of(texts, CLASSES[:1] * len(texts), np.zeros((len(texts), 1), np.float32)),
+        np.ones(canaries),
+    )
 
 
 def in_a_head(present: NDArray[np.int64], canaries: int, seed: int) -> Canaries:
@@ -50,7 +53,11 @@ def in_a_head(present: NDArray[np.int64], canaries: int, seed: int) -> Canaries:
     labels = weights.argmin(axis=0)
     vectors = np.zeros((len(present), canaries), dtype=np.float32)
     vectors[np.arange(len(present)), present] = STEEP
-    tools = tools_of([_text(number) for number in present], [CLASSES[labels[number]] for number in present], vectors)
+    tools = tools_of(
+        [_text(number) for number in present],
+        [CLASSES[labels[number]] for number in present],
+        vectors,
+    )
     return Canaries(tools, np.where(labels == 0, 1.0, -1.0))
 
 

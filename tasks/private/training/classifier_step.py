@@ -26,7 +26,9 @@ from tasks.writing.usable_texts import require_usable
 
 
 @paid_step("train classifier under DP", versions={"classify": 2}, artifact=attrgetter("model"))
-def classify(tools: Tools, spec: ClassifySpec, written: Sequence[TextTable] = ()) -> tuple[Tuned, str]:
+def classify(
+    tools: Tools, spec: ClassifySpec, written: Sequence[TextTable] = ()
+) -> tuple[Tuned, str]:
     """Train a classifier on the private rows and charge the ledger, both once."""
     against = None if spec.labels else _against(tools, spec, written)
     parameters = {
@@ -51,7 +53,9 @@ def test_classifier(
     path = f"runs/{tools.run_id}/student.json"
     inputs = {"student": trained.model.sha256, "test": test.content if test else ""}
     key = step_key(
-        "test_classifier", {"labels": list(spec.labels), "embedder": embedder_of(tools, spec.student)}, inputs
+        "test_classifier",
+        {"labels": list(spec.labels), "embedder": embedder_of(tools, spec.student)},
+        inputs,
     )
 
     def scores() -> dict[str, Any]:

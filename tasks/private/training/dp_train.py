@@ -57,7 +57,11 @@ class EncodedRows(Unprintable):
 
 
 def train_privately(
-    model: Any, rows: EncodedRows, recipe: Recipe, taken: StepsTaken, advance: Callable[[int], None] = lambda _: None
+    model: Any,
+    rows: EncodedRows,
+    recipe: Recipe,
+    taken: StepsTaken,
+    advance: Callable[[int], None] = lambda _: None,
 ) -> int:
     """Train `model` in place for all planned steps; return the steps in its weights.
 
@@ -67,7 +71,9 @@ def train_privately(
     step.
     """
     plan = recipe.training.steps
-    with warnings.catch_warnings(action="ignore"):  # warnings of libraries may quote shapes of private batches
+    with warnings.catch_warnings(
+        action="ignore"
+    ):  # warnings of libraries may quote shapes of private batches
         stepper = _Stepper(model, rows, recipe)
         checkpoint = taken.checkpoint()
         done = stepper.load(checkpoint) if checkpoint is not None else 0
@@ -98,9 +104,14 @@ class _Stepper:
         _make_ready(model, recipe.clipping)
         self.wrapped = _wrapped(model, recipe)
         self.model = model
-        self.parameters = {name: value for name, value in model.named_parameters() if value.requires_grad}
+        self.parameters = {
+            name: value for name, value in model.named_parameters() if value.requires_grad
+        }
         self.optimizer = torch.optim.Adam(self.parameters.values(), lr=recipe.learning_rate)
-        self.sums = {name: torch.zeros_like(value, dtype=torch.float64) for name, value in self.parameters.items()}
+        self.sums = {
+            name: torch.zeros_like(value, dtype=torch.float64)
+            for name, value in self.parameters.items()
+        }
 
     def step(self) -> None:
         """Sample rows, sum their clipped gradients, add noise, update the weights."""
@@ -116,7 +127,10 @@ class _Stepper:
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return the weights and the optimizer state as arrays."""
-        arrays = {f"weight {name}": value.detach().cpu().numpy() for name, value in self.parameters.items()}
+        arrays = {
+            f"weight {name}": value.detach().cpu().numpy()
+            for name, value in self.parameters.items()
+        }
         for name, value in self.parameters.items():
             for kind, moment in self.optimizer.state.get(value, {}).items():
                 arrays[f"{kind} {name}"] = moment.detach().cpu().numpy()
@@ -129,8 +143,13 @@ class _Stepper:
         with self.torch.no_grad():
             for name, parameter in self.parameters.items():
                 parameter.copy_(tensors[f"weight {name}"])
-                moments = {key: tensors[f"{key} {name}"] for key in ADAM if f"{key} {name}" in tensors}
-                on_device = {key: value if key == "step" else value.to(self.device) for key, value in moments.items()}
+                moments = {
+                    key: tensors[f"{key} {name}"] for key in ADAM if f"{key} {name}" in tensors
+                }
+                on_device = {
+                    key: value if key == "step" else value.to(self.device)
+                    for key, value in moments.items()
+                }
                 if on_device:
                     self.optimizer.state[parameter] = on_device
         return done
@@ -155,7 +174,9 @@ class _Stepper:
         else:
             losses.sum().backward()
             factors, finite = self._factors(self._row_norms())
-            finite_rows = list(zip(finite.nonzero().flatten().tolist(), factors.tolist(), strict=True))
+            finite_rows = list(
+                zip(finite.nonzero().flatten().tolist(), factors.tolist(), strict=True)
+            )
             for name, sample in self._of_rows("grad_sample").items():
                 for row, factor in finite_rows:
                     self.sums[name].add_(sample[row].double(), alpha=factor)
@@ -195,7 +216,9 @@ class _Stepper:
         if self.recipe.clipping == "ghost":
             return self.torch.stack(list(self._of_rows("_norm_sample").values())).norm(2, dim=0)
         samples = self._of_rows("grad_sample").values()
-        per_weight = [self.torch.stack([norm(row, dtype=double) for row in sample]) for sample in samples]
+        per_weight = [
+            self.torch.stack([norm(row, dtype=double) for row in sample]) for sample in samples
+        ]
         return norm(self.torch.stack(per_weight, dim=1), dim=1)
 
     def _of_rows(self, attribute: str) -> dict[str, Any]:
@@ -226,14 +249,19 @@ class _Stepper:
 
     def _losses(self, chosen: Any) -> Any:
         """Return one loss per row, shape (rows,)."""
-        inputs = [self.torch.from_numpy(part[chosen]).to(self.device) for part in (self.rows.ids, self.rows.mask)]
+        inputs = [
+            self.torch.from_numpy(part[chosen]).to(self.device)
+            for part in (self.rows.ids, self.rows.mask)
+        ]
         targets = self.torch.from_numpy(self.rows.targets[chosen]).to(self.device)
         logits = self.wrapped(**_inputs(self.torch, self.model, *inputs)).logits.float()
         loss = self.torch.nn.functional.cross_entropy
         if targets.dim() == 1:
             return loss(logits, targets, reduction="none")
         shifted = targets[:, 1:]
-        losses = loss(logits[:, :-1].transpose(1, 2), shifted, reduction="none", ignore_index=IGNORED)
+        losses = loss(
+            logits[:, :-1].transpose(1, 2), shifted, reduction="none", ignore_index=IGNORED
+        )
         return losses.sum(dim=1) / (shifted != IGNORED).sum(dim=1).clamp(min=1)
 
 
@@ -251,7 +279,9 @@ def _inputs(torch: Any, model: Any, ids: Any, mask: Any) -> dict[str, Any]:
     signature = inspect.signature(_inner(model).forward).parameters
     arguments = {"input_ids": ids, "attention_mask": mask}
     if "position_ids" in signature and not _own_positions(model):
-        arguments["position_ids"] = torch.arange(ids.shape[1], device=ids.device).repeat(len(ids), 1)
+        arguments["position_ids"] = torch.arange(ids.shape[1], device=ids.device).repeat(
+            len(ids), 1
+        )
     if "token_type_ids" in signature and getattr(model.config, "type_vocab_size", None):
         arguments["token_type_ids"] = torch.zeros_like(ids)
     return arguments | ({"use_cache": False} if "use_cache" in signature else {})
@@ -291,16 +321,25 @@ def _untie(model: Any) -> None:
     """Give the head its own weights: ghost norms of shared weights are wrong."""
     head = model.get_output_embeddings()
     embeddings = model.get_input_embeddings()
-    if head is not None and embeddings is not None and head.weight is embeddings.weight and head.weight.requires_grad:
+    if (
+        head is not None
+        and embeddings is not None
+        and head.weight is embeddings.weight
+        and head.weight.requires_grad
+    ):
         head.weight = type(head.weight)(embeddings.weight.detach().clone())
         model.config.tie_word_embeddings = False
 
 
 def _wrapped(model: Any, recipe: Recipe) -> Any:
     from opacus.grad_sample import GradSampleModule
-    from opacus.grad_sample.grad_sample_module_fast_gradient_clipping import GradSampleModuleFastGradientClipping
+    from opacus.grad_sample.grad_sample_module_fast_gradient_clipping import (
+        GradSampleModuleFastGradientClipping,
+    )
 
     if recipe.clipping == "ghost":
         clip = recipe.training.clip
-        return GradSampleModuleFastGradientClipping(model, loss_reduction="sum", max_grad_norm=clip, strict=True)
+        return GradSampleModuleFastGradientClipping(
+            model, loss_reduction="sum", max_grad_norm=clip, strict=True
+        )
     return GradSampleModule(model, loss_reduction="sum", strict=True)

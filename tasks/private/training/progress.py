@@ -83,7 +83,9 @@ class StepsTaken:
         if arrays is None:
             return None
         if str(arrays.pop("token")) != self.token:
-            raise LostArtifactsError("The checkpoint in the private zone belongs to another training; delete it.")
+            raise LostArtifactsError(
+                "The checkpoint in the private zone belongs to another training; delete it."
+            )
         return arrays, int(arrays.pop("taken"))
 
     def _count(self) -> None:

@@ -13,7 +13,13 @@ from typing import Any, ClassVar, Final, Literal
 
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.ledger import Charge
-from tasks.accounting.composition import Event, dp_sgd_event, epsilon_of, gaussian_sigma, non_private_event
+from tasks.accounting.composition import (
+    Event,
+    dp_sgd_event,
+    epsilon_of,
+    gaussian_sigma,
+    non_private_event,
+)
 
 Clipping = Literal["hooks", "ghost"]
 
@@ -92,7 +98,9 @@ class TrainingNoise:
         if self.non_private:
             return non_private_event()
         plan = self.training
-        return dp_sgd_event(self.noise_multiplier, plan.sample_rate, plan.steps, self.epsilon_exact, self.delta)
+        return dp_sgd_event(
+            self.noise_multiplier, plan.sample_rate, plan.steps, self.epsilon_exact, self.delta
+        )
 
     @property
     def charge(self) -> Charge:
@@ -103,7 +111,9 @@ class TrainingNoise:
             f"with chance {plan.sample_rate:.6g} ({plan.batch_rows} of {plan.declared_rows} declared rows)"
         )
         mechanism = "none" if self.non_private else "dp_sgd"
-        return Charge(mechanism, self.event, self.sensitivity, reason, self.sigma, "record", "add_remove")
+        return Charge(
+            mechanism, self.event, self.sensitivity, reason, self.sigma, "record", "add_remove"
+        )
 
 
 def calibrate_training(training: Training, epsilon: float, delta: float) -> TrainingNoise:
@@ -129,19 +139,30 @@ def as_planned(noise: TrainingNoise, events: Iterable[Mapping[str, Any]]) -> Tra
     """
     plan = noise.training
     for event in events:
-        if event["type"] != "dp_sgd" or (event["steps"], event["delta"]) != (plan.steps, noise.delta):
+        if event["type"] != "dp_sgd" or (event["steps"], event["delta"]) != (
+            plan.steps,
+            noise.delta,
+        ):
             continue
         now = (plan.sample_rate, noise.noise_multiplier, noise.epsilon_exact)
         then = (event["sample_rate"], event["noise_multiplier"], event["epsilon"])
-        if all(math.isclose(*pair, rel_tol=SAME_CALIBRATION) for pair in zip(now, then, strict=True)):
-            return replace(noise, noise_multiplier=event["noise_multiplier"], epsilon_exact=event["epsilon"])
+        if all(
+            math.isclose(*pair, rel_tol=SAME_CALIBRATION) for pair in zip(now, then, strict=True)
+        ):
+            return replace(
+                noise, noise_multiplier=event["noise_multiplier"], epsilon_exact=event["epsilon"]
+            )
     return noise
 
 
 def describe_training(noise: TrainingNoise) -> str:
     """Describe a training in a sentence."""
     plan = noise.training
-    how = "no noise" if noise.non_private else f"Gaussian noise of {noise.noise_multiplier:.4g} times that norm"
+    how = (
+        "no noise"
+        if noise.non_private
+        else f"Gaussian noise of {noise.noise_multiplier:.4g} times that norm"
+    )
     return (
         f"{plan.steps} steps of DP-SGD; a row takes part in each with chance {plan.sample_rate:.4g} ({plan.batch_rows} "
         f"of {plan.declared_rows} declared rows on average; that number is public), its gradient is cut to the L2 norm "
@@ -150,7 +171,9 @@ def describe_training(noise: TrainingNoise) -> str:
 
 
 @lru_cache(maxsize=4096)
-def accounted(sample_rate: float, steps: int, multiplier: float, delta: float) -> tuple[float, float]:
+def accounted(
+    sample_rate: float, steps: int, multiplier: float, delta: float
+) -> tuple[float, float]:
     """Return the epsilon of `steps` steps by two independent accountants.
 
     The first uses loss distributions, the second PRV. Raises ConfigError if they disagree: neither can be trusted then.
@@ -216,7 +239,10 @@ def _multiplier(sample_rate: float, steps: int, epsilon: float, delta: float) ->
     previous = (0.0, 0.0)
     for _ in range(MAX_TRIES):
         cost = prv_epsilon(sample_rate, steps, multiplier, delta)
-        if epsilon * (1 - NEAR) <= cost <= epsilon and max(accounted(sample_rate, steps, multiplier, delta)) <= epsilon:
+        if (
+            epsilon * (1 - NEAR) <= cost <= epsilon
+            and max(accounted(sample_rate, steps, multiplier, delta)) <= epsilon
+        ):
             return multiplier
         point = (math.log(multiplier), math.log(max(cost, 1e-9)))
         if previous != (0.0, 0.0) and point[0] != previous[0]:
@@ -235,11 +261,17 @@ def _check(training: Training, epsilon: float, delta: float) -> None:
     rows = training.declared_rows
     batch = training.batch_rows
     if training.steps < 1:
-        raise ConfigError(f"method.steps: {training.steps} is not allowed. Write a whole number from 1.")
+        raise ConfigError(
+            f"method.steps: {training.steps} is not allowed. Write a whole number from 1."
+        )
     if not 1 <= batch <= rows:
-        raise ConfigError(f"method.batch_rows: {batch} is not allowed. Write 1 to method.declared_rows ({rows}).")
+        raise ConfigError(
+            f"method.batch_rows: {batch} is not allowed. Write 1 to method.declared_rows ({rows})."
+        )
     if not (training.clip > 0 and epsilon > 0):
-        raise ConfigError("privacy.epsilon: it or the clipping norm is not above 0. Write positive numbers.")
+        raise ConfigError(
+            "privacy.epsilon: it or the clipping norm is not above 0. Write positive numbers."
+        )
     if not 0 < delta < 1 / rows:
         raise ConfigError(
             f"privacy.delta: {delta:g} is not below 1/method.declared_rows ({1 / rows:g}); a promise that fails that "

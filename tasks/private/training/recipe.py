@@ -45,7 +45,9 @@ class PaidTraining:
     @property
     def recipe(self) -> Recipe:
         """The training that is paid for: steps, sampling rate and noise are those that the charge's event states."""
-        return Recipe(self.noise.training, self.noise.noise_multiplier, self.learning_rate, self.clipping)
+        return Recipe(
+            self.noise.training, self.noise.noise_multiplier, self.learning_rate, self.clipping
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

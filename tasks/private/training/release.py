@@ -42,7 +42,11 @@ class TrainingRelease(Release):
         """Return the steps and their noise."""
         training = self.noise.training
         second = self.noise.epsilon_prv
-        checked = () if second is None else (f"checked       a second accountant gives epsilon {second:.4f}",)
+        checked = (
+            ()
+            if second is None
+            else (f"checked       a second accountant gives epsilon {second:.4f}",)
+        )
         return (
             f"releases      1 model, trained in {training.steps} steps; each step samples a row with probability "
             f"{training.sample_rate:.4g}, on average {training.batch_rows} of {training.declared_rows} DECLARED rows",
@@ -62,7 +66,9 @@ class TrainingRelease(Release):
 
     def outcome(self) -> Released:
         """Return the training as a sentence."""
-        exposed = UnnoisedUse("training of the model, without noise", "its weights and texts", "privacy.epsilon: inf")
+        exposed = UnnoisedUse(
+            "training of the model, without noise", "its weights and texts", "privacy.epsilon: inf"
+        )
         return Released(
             self.name,
             "training",

@@ -99,7 +99,9 @@ def trained_once(
         taken.forget()
     else:
         entry = payments(tools, spec, keys)[-1].entry_hash
-    steps = json.loads((tools.artifacts.read_folder(model) / FACTS_FILE).read_text(encoding="utf-8"))
+    steps = json.loads(
+        (tools.artifacts.read_folder(model) / FACTS_FILE).read_text(encoding="utf-8")
+    )
     table = pd.DataFrame([_public_facts(spec, steps)])
     lost = steps["steps_begun"] - steps["steps_in_weights"]
     release = tools.artifacts.write_table(path, table, key, {"ledger_entry": entry, "lost": lost})
@@ -137,4 +139,6 @@ def _key(tools: Tools, spec: PaidTraining, own: Own, payment: int) -> StepKey:
         "private": spec.payer.fingerprint,
         "rows": tools.private.where.choice,
     }
-    return step_key(name, {**common, **parameters, **({"payment": payment} if payment else {})}, inputs)
+    return step_key(
+        name, {**common, **parameters, **({"payment": payment} if payment else {})}, inputs
+    )

@@ -37,7 +37,10 @@ def train_classifier(
     `against`: generated texts of the first of two classes, while the private rows are of the second; None: the rows
     keep their labels. Error details are written to the private zone, never to the message.
     """
-    with lock_training(tools.zone.folder.parent / "trainings", taken.folder), sealed(tools.zone.folder):
+    with (
+        lock_training(tools.zone.folder.parent / "trainings", taken.folder),
+        sealed(tools.zone.folder),
+    ):
         rows = open_rows(tools.zone, tools.private, spec.paid.payer.fingerprint)
         rows = rows if against is not None else rows.of(spec.labels)
         folder.mkdir(parents=True, exist_ok=True)
@@ -50,7 +53,10 @@ def train_classifier(
             else:
                 model, encoded = _head(tools, spec, rows, against)
                 done = train_privately(model, encoded, spec.paid.recipe, taken, advance)
-                save_layers(folder, [(model.layer.weight.detach().numpy(), model.layer.bias.detach().numpy())])
+                save_layers(
+                    folder,
+                    [(model.layer.weight.detach().numpy(), model.layer.bias.detach().numpy())],
+                )
         write_card(folder, spec.student, classes_of(spec))
         write_step_counts(folder / FACTS_FILE, taken.begun, done)
 
@@ -82,7 +88,9 @@ def vector_head(dimension: int, classes: int, seed: int) -> Any:
         return VectorHead()
 
 
-def _head(tools: Tools, spec: ClassifySpec, rows: OpenedRows, against: PublicTexts | None) -> tuple[Any, EncodedRows]:
+def _head(
+    tools: Tools, spec: ClassifySpec, rows: OpenedRows, against: PublicTexts | None
+) -> tuple[Any, EncodedRows]:
     rows, vectors = usable_rows(tools, rows)
     if against is not None and against.vectors is not None:
         vectors = np.concatenate([vectors, against.vectors])
@@ -91,7 +99,9 @@ def _head(tools: Tools, spec: ClassifySpec, rows: OpenedRows, against: PublicTex
     return model, EncodedRows(vectors.astype(np.float32), mask, _targets(spec, rows, against))
 
 
-def _transformer(spec: ClassifySpec, rows: OpenedRows, against: PublicTexts | None) -> tuple[Transformer, EncodedRows]:
+def _transformer(
+    spec: ClassifySpec, rows: OpenedRows, against: PublicTexts | None
+) -> tuple[Transformer, EncodedRows]:
     torch = import_torch()
     with hide_output(), seeded(spec.student.seed):
         network = open_network(spec.student, classes_of(spec))
@@ -116,7 +126,9 @@ def _encoded(network: Transformer, texts: Sequence[str], targets: NDArray[np.int
     return EncodedRows(ids, mask, targets)
 
 
-def _targets(spec: ClassifySpec, rows: OpenedRows, against: PublicTexts | None) -> NDArray[np.int64]:
+def _targets(
+    spec: ClassifySpec, rows: OpenedRows, against: PublicTexts | None
+) -> NDArray[np.int64]:
     if against is not None:
         return np.array([1] * len(rows.texts) + [0] * len(against.texts), dtype=np.int64)
     codes = {name: code for code, name in enumerate(spec.labels)}

@@ -15,7 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from connectors.interfaces.errors import ConfigError, LedgerError, LostArtifactsError, MissingPackageError
+from connectors.interfaces.errors import (
+    ConfigError,
+    LedgerError,
+    LostArtifactsError,
+    MissingPackageError,
+)
 from connectors.interfaces.ledger import ReleaseRequest, StoredRelease
 from tasks.private.rows.quarantine import sealed
 from tasks.private.rows.rows import OpenedRows, open_rows
@@ -72,7 +77,9 @@ def payments(tools: Tools, spec: PaidTraining, keys: Callable[[int], str]) -> li
     releases: list[StoredRelease] = []
     while tools.ledger.released(spec.payer.dataset, keys(len(releases))):
         number = len(releases)
-        releases.append(tools.ledger.release_once(_request(tools, spec, keys(number), number), never_draw))
+        releases.append(
+            tools.ledger.release_once(_request(tools, spec, keys(number), number), never_draw)
+        )
     return releases
 
 
@@ -81,7 +88,10 @@ def train_writer(tools: Tools, spec: TuneSpec, base: Path, taken: StepsTaken, fo
 
     Error details are written to the private zone, never to the message.
     """
-    with lock_training(tools.zone.folder.parent / "trainings", taken.folder), sealed(tools.zone.folder):
+    with (
+        lock_training(tools.zone.folder.parent / "trainings", taken.folder),
+        sealed(tools.zone.folder),
+    ):
         rows = open_rows(tools.zone, tools.private, spec.paid.payer.fingerprint).of(spec.controls)
         with hide_output():
             model, tokenizer = open_writer(base, spec.rank, spec.seed)
@@ -113,7 +123,9 @@ def open_writer(base: Path, rank: int, seed: int) -> tuple[Any, Any]:
     return model.to("cuda" if torch.cuda.is_available() else "cpu"), tokenizer
 
 
-def encode(tokenizer: Any, rows: OpenedRows, controls: Mapping[str, str], tokens: int) -> EncodedRows:
+def encode(
+    tokenizer: Any, rows: OpenedRows, controls: Mapping[str, str], tokens: int
+) -> EncodedRows:
     """Encode each row as control text, text and end token, cut or padded to `tokens`.
 
     Only the text and the end token are learned.
@@ -125,7 +137,9 @@ def encode(tokenizer: Any, rows: OpenedRows, controls: Mapping[str, str], tokens
     targets = np.full_like(ids, IGNORED)
     for row, (text, label) in enumerate(zip(rows.texts, rows.labels, strict=True)):
         prefix = prefixes[label]
-        tokens_of_text = tokenizer(text.strip(), add_special_tokens=False, verbose=False)["input_ids"]
+        tokens_of_text = tokenizer(text.strip(), add_special_tokens=False, verbose=False)[
+            "input_ids"
+        ]
         sequence = [*prefix, *tokens_of_text, *([end] if end is not None else [])][:tokens]
         ids[row, : len(sequence)] = sequence
         mask[row, : len(sequence)] = 1
@@ -149,7 +163,9 @@ def _with_adapter(model: Any, rank: int) -> Any:
 
 
 def _request(tools: Tools, spec: PaidTraining, key: str, number: int) -> ReleaseRequest:
-    return ReleaseRequest(spec.payer.dataset, tools.run_id, TRAINING, key, spec.noise.charge, respend=number > 0)
+    return ReleaseRequest(
+        spec.payer.dataset, tools.run_id, TRAINING, key, spec.noise.charge, respend=number > 0
+    )
 
 
 @contextmanager
@@ -161,7 +177,9 @@ def lock_training(folder: Path, name: str) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise LedgerError("Another process is running this training; wait for it and resume.") from None
+            raise LedgerError(
+                "Another process is running this training; wait for it and resume."
+            ) from None
         yield
     finally:
         os.close(descriptor)

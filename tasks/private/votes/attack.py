@@ -41,7 +41,11 @@ def election_attack(name: str, noise: VoteNoise, run_of: RunOf) -> SumsAttack:
         sides=(others, both),
         clean=lambda ballot: clean_votes(ballot, candidates, noise).counts.T.flatten(),
         draw=run_of(candidates, noise),
-        views={f"who took part, by {kind} votes": kinds == kind for kind in ("near", "far") if sides == 2},
+        views={
+            f"who took part, by {kind} votes": kinds == kind
+            for kind in ("near", "far")
+            if sides == 2
+        },
     )
 
 

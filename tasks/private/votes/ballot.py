@@ -37,17 +37,23 @@ class Candidates:
     def __post_init__(self) -> None:
         shapes = self.ids.shape, self.labels.shape, self.vectors.shape[:1]
         if self.vectors.ndim != 2 or len(set(shapes)) != 1:
-            raise InputError(f"Candidates: ids, labels and vectors have shapes {shapes}; the lengths must be equal.")
+            raise InputError(
+                f"Candidates: ids, labels and vectors have shapes {shapes}; the lengths must be equal."
+            )
         if self.ids.dtype != np.int64 or self.vectors.dtype != np.float32:
             raise InputError("Candidates need int64 ids and float32 vectors.")
         # Sorting is several times as fast as a hash table, and the ids are mostly sorted already.
         ordered = np.sort(self.ids)
         if (ordered[1:] == ordered[:-1]).any() or (len(ordered) and ordered[0] < 0):
-            raise InputError("Candidate ids must be unique and not negative; rows with the same id would share a bin.")
+            raise InputError(
+                "Candidate ids must be unique and not negative; rows with the same id would share a bin."
+            )
         object.__setattr__(self, "squares", squared_lengths(self.vectors))
         unusable = np.flatnonzero(~usable(self.vectors, self.squares))
         if len(unusable):
-            raise InputError(f"The vector of candidate {self.ids[unusable[0]]} is not finite; embed its text again.")
+            raise InputError(
+                f"The vector of candidate {self.ids[unusable[0]]} is not finite; embed its text again."
+            )
 
     def take(self, indices: Ints) -> Candidates:
         """Return the candidates at these indices, in this order."""
@@ -78,12 +84,18 @@ class Ballot(Unprintable):
         if self.persons is not None:
             object.__setattr__(self, "persons", tuple(str(person) for person in self.persons))
         lengths_match = (
-            len(self.vectors) == len(self.labels) == len(self.persons if self.persons is not None else self.labels)
+            len(self.vectors)
+            == len(self.labels)
+            == len(self.persons if self.persons is not None else self.labels)
         )
         if self.vectors.ndim != 2 or self.vectors.dtype != np.float32 or not lengths_match:
-            raise ConfigError("Private vectors must be float32, shape (rows, dimension), with one label each.")
+            raise ConfigError(
+                "Private vectors must be float32, shape (rows, dimension), with one label each."
+            )
         if self.sides not in (1, 2):
-            raise ConfigError(f"Rows vote on 1 side (near) or on 2 (near and far), not on {self.sides}.")
+            raise ConfigError(
+                f"Rows vote on 1 side (near) or on 2 (near and far), not on {self.sides}."
+            )
 
 
 def squared_lengths(vectors: Vectors) -> Vectors:
@@ -102,8 +114,12 @@ def usable(vectors: Vectors, squares: Vectors | None = None) -> NDArray[np.bool_
     `squares`: their squared lengths, if already known.
     """
     dimension = max(vectors.shape[1], 1)
-    is_usable = (squared_lengths(vectors) if squares is None else squares) <= MAX_NORM**2 / dimension / 2
+    is_usable = (
+        squared_lengths(vectors) if squares is None else squares
+    ) <= MAX_NORM**2 / dimension / 2
     # No component is longer than the vector, so only vectors at or beyond the limit need a closer check.
     near = np.flatnonzero(~is_usable)
-    is_usable[near] = np.abs(vectors[near]).max(axis=1, initial=0.0) * np.sqrt(dimension) <= MAX_NORM
+    is_usable[near] = (
+        np.abs(vectors[near]).max(axis=1, initial=0.0) * np.sqrt(dimension) <= MAX_NORM
+    )
     return np.asarray(is_usable)

@@ -61,7 +61,11 @@ def make_canaries(rows: Sequence[tuple[str, str]], number: int) -> list[Canary]:
     secrets.SystemRandom().shuffle(order)
     words: set[str] = set()
     while len(words) < number * RARE_WORDS:
-        words.add("".join(secrets.choice(_VOWELS if index % 2 else _CONSONANTS) for index in range(_LETTERS)))
+        words.add(
+            "".join(
+                secrets.choice(_VOWELS if index % 2 else _CONSONANTS) for index in range(_LETTERS)
+            )
+        )
     canaries = []
     for index in range(number):
         text, label = rows[order[index % len(order)]]
@@ -95,13 +99,20 @@ def attack_run(evidence: Evidence, guesses: int, confidence: float) -> list[Gues
     likelihood = evidence.fit(evidence.texts["text"].tolist())
     scores = {
         "noisy votes": vote_scores(evidence),
-        "likelihood of the texts": np.array([likelihood(canary.text) for canary in evidence.canaries]),
+        "likelihood of the texts": np.array(
+            [likelihood(canary.text) for canary in evidence.canaries]
+        ),
     }
     delta = evidence.noise.delta
-    return [guess(what, of_each, included, guesses, delta, confidence) for what, of_each in scores.items()]
+    return [
+        guess(what, of_each, included, guesses, delta, confidence)
+        for what, of_each in scores.items()
+    ]
 
 
-def guess(what: str, scores: Floats, included: Coins, guesses: int, delta: float, confidence: float) -> Guesses:
+def guess(
+    what: str, scores: Floats, included: Coins, guesses: int, delta: float, confidence: float
+) -> Guesses:
     """Return the conclusions from scores, which are higher for canaries that seem to have taken part."""
     from sklearn.metrics import roc_auc_score
 
@@ -129,14 +140,19 @@ def vote_scores(evidence: Evidence) -> Floats:
     counts = []
     for release in evidence.releases:
         voted = by_id.loc[release["sample_id"]]
-        candidates = Candidates(voted.index.to_numpy(np.int64), voted["label"].to_numpy(str), synthetic[voted["row"]])
+        candidates = Candidates(
+            voted.index.to_numpy(np.int64), voted["label"].to_numpy(str), synthetic[voted["row"]]
+        )
         own, other = (
-            np.array([clean_votes(row, candidates, noise).counts for row in rows]) for rows in (canaries, others)
+            np.array([clean_votes(row, candidates, noise).counts for row in rows])
+            for rows in (canaries, others)
         )
         known.append(own.reshape(len(own), -1).T / noise.scale)
         rest = release[["near", "far"]].to_numpy() - other.sum(axis=0) - own.sum(axis=0) / 2
         counts.append(rest.ravel() / noise.scale)
-    return np.asarray(BayesianRidge(fit_intercept=False).fit(np.concatenate(known), np.concatenate(counts)).coef_)
+    return np.asarray(
+        BayesianRidge(fit_intercept=False).fit(np.concatenate(known), np.concatenate(counts)).coef_
+    )
 
 
 def _ballots(evidence: Evidence, rows: Sequence[tuple[str, str]]) -> list[Ballot]:
@@ -144,4 +160,7 @@ def _ballots(evidence: Evidence, rows: Sequence[tuple[str, str]]) -> list[Ballot
     votes = evidence.noise.privacy.votes
     person = [""] if evidence.noise.privacy.protects == "person" else None
     vectors = evidence.embedder.embed_alone([text for text, _ in rows])
-    return [Ballot(vectors[row : row + 1], [label], votes, person) for row, (_, label) in enumerate(rows)]
+    return [
+        Ballot(vectors[row : row + 1], [label], votes, person)
+        for row, (_, label) in enumerate(rows)
+    ]

@@ -72,7 +72,9 @@ class NoisyVotes:
         body = stored[:-32]
         digest = stored[-32:]
         if len(body) < HEADER.size or hashlib.sha256(body).digest() != digest:
-            raise ArtifactError("The stored votes of a release are damaged; restore the ledger from its backup.")
+            raise ArtifactError(
+                "The stored votes of a release are damaged; restore the ledger from its backup."
+            )
         magic, form, width, number, scale, sigma_int = HEADER.unpack_from(body)
         sides = SIDES_OF_FORMAT.get(form, 0)
         values, rest = divmod(len(body) - HEADER.size, width) if width else (0, 1)
@@ -154,7 +156,11 @@ class _Bins:
 
 
 def _add(
-    counts: Ints, ballot: Ballot, noise: VoteNoise, selected: NDArray[np.bool_], votes: tuple[Ints, Ints, Ints]
+    counts: Ints,
+    ballot: Ballot,
+    noise: VoteNoise,
+    selected: NDArray[np.bool_],
+    votes: tuple[Ints, Ints, Ints],
 ) -> None:
     """Add votes (rows, bins, weights) to `counts`, combining a person's votes per bin."""
     rows, bins, weights = votes
@@ -175,4 +181,6 @@ def require_fitting(ballot: Ballot, noise: VoteNoise) -> None:
             f"{ballot.votes} on {ballot.sides}; calibrate with the same numbers."
         )
     if (noise.privacy.protects == "person") != (ballot.persons is not None):
-        raise ConfigError("Persons are protected if, and only if, the ballot names the person of each row.")
+        raise ConfigError(
+            "Persons are protected if, and only if, the ballot names the person of each row."
+        )

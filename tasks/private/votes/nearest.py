@@ -57,7 +57,9 @@ def rank(ballot: Ballot, candidates: Candidates, block: int = COLUMNS) -> Rankin
     candidates per matrix product; it never changes a list. Raises ConfigError for unequal dimensions.
     """
     if ballot.vectors.shape[1] != candidates.vectors.shape[1]:
-        raise ConfigError("Private rows and candidates have vectors of different dimensions; use the same embedder.")
+        raise ConfigError(
+            "Private rows and candidates have vectors of different dimensions; use the same embedder."
+        )
     shape = 2, len(ballot.labels), ballot.votes
     ids = np.full(shape, -1, dtype=np.int64)
     keys = np.full(shape, np.inf)
@@ -72,14 +74,18 @@ def _classes(ballot: Ballot, candidates: Candidates) -> Iterator[tuple[Ints, Int
     """Yield the indices of the private rows and of the candidates of every class that has both."""
     codes: dict[str, int] = {}
     labels = candidates.labels.tolist()
-    of_candidates = np.fromiter((codes.setdefault(str(label), len(codes)) for label in labels), np.int64, len(labels))
+    of_candidates = np.fromiter(
+        (codes.setdefault(str(label), len(codes)) for label in labels), np.int64, len(labels)
+    )
     of_rows = np.array([codes.get(label, -1) for label in ballot.labels], dtype=np.int64)
     of_rows[~usable(ballot.vectors)] = -1
     for code in np.unique(of_rows[of_rows >= 0]):
         yield np.flatnonzero(of_rows == code), np.flatnonzero(of_candidates == code)
 
 
-def _compare(ballot: Ballot, rows: Ints, candidates: Candidates, members: Ints, block: int) -> list[_Best]:
+def _compare(
+    ballot: Ballot, rows: Ints, candidates: Candidates, members: Ints, block: int
+) -> list[_Best]:
     """Return the lists of these rows among these candidates."""
     mine = ballot.vectors[rows]
     squares = candidates.squares[members]
@@ -91,7 +97,9 @@ def _compare(ballot: Ballot, rows: Ints, candidates: Candidates, members: Ints, 
         part = members[first : first + block]
         right = np.hstack([candidates.vectors[part], candidates.squares[part, None]]).T
         for start in range(0, len(mine), ROWS):
-            rounded = left[start : start + ROWS] @ right  # -2xy + |y|^2: the squared distance without |x|^2
+            rounded = (
+                left[start : start + ROWS] @ right
+            )  # -2xy + |y|^2: the squared distance without |x|^2
             for best in lists:
                 best.propose(start, rounded, part)
                 if best.waiting > PENDING:
@@ -167,7 +175,11 @@ class _Best:
     def _reach(self, rows: slice, values: Vectors) -> None:
         """Lower the values that Q candidates reach; `values` are those of different candidates."""
         last = self.votes - 1
-        smallest = np.partition(values, last, axis=1)[:, : self.votes] if values.shape[1] > last else values
+        smallest = (
+            np.partition(values, last, axis=1)[:, : self.votes]
+            if values.shape[1] > last
+            else values
+        )
         both = np.hstack([self.reached[rows], smallest])
         self.reached[rows] = np.partition(both, last, axis=1)[:, : self.votes]
 

@@ -41,7 +41,9 @@ def join(persons: Sequence[str], rows: Ints, bins: Ints, weights: Ints) -> tuple
     return pairs[1], most
 
 
-def average(persons: Sequence[str], selected: NDArray[np.bool_], votes: tuple[Ints, Ints, Ints]) -> tuple[Ints, Ints]:
+def average(
+    persons: Sequence[str], selected: NDArray[np.bool_], votes: tuple[Ints, Ints, Ints]
+) -> tuple[Ints, Ints]:
     """Return (bins, votes) with each person's votes averaged over their voting rows.
 
     Averages are rounded down. `votes`: rows, bins and weights, one entry per vote. The L2 norm of a person's averaged
@@ -62,6 +64,8 @@ def _codes(persons: Sequence[str]) -> Ints:
 
 
 def _hash(ballot: Ballot, row: int) -> bytes:
-    content = hashlib.blake2b(ballot.labels[row].encode(errors="surrogatepass"), key=ballot.key, digest_size=32)
+    content = hashlib.blake2b(
+        ballot.labels[row].encode(errors="surrogatepass"), key=ballot.key, digest_size=32
+    )
     content.update(b"\x00" + ballot.vectors[row].tobytes())
     return content.digest()

@@ -57,13 +57,22 @@ class VotePrivacy:
         require(self.epsilon > 0, "epsilon", "a positive number, or inf", self.epsilon)
         require(0 < self.delta < 1, "delta", "a number between 0 and 1", self.delta)
         require(self.releases >= 0, "releases", "a whole number from 0", self.releases)
-        require(self.calibration in ("tight", "paper"), "calibration", "tight or paper", self.calibration)
-        require(self.protects in ("record", "person"), "protects", "record or person", self.protects)
+        require(
+            self.calibration in ("tight", "paper"),
+            "calibration",
+            "tight or paper",
+            self.calibration,
+        )
+        require(
+            self.protects in ("record", "person"), "protects", "record or person", self.protects
+        )
         one_row = self.protects == "person" or self.rows_per_person == 1
         require(one_row, "rows_per_person", "1, or set protects to person", self.rows_per_person)
         most = self.rows_per_person <= MAX_ROWS_PER_PERSON
         require(most, "rows_per_person", f"at most {MAX_ROWS_PER_PERSON}", self.rows_per_person)
-        total_sensitivity(self)  # refuses votes, sides, neighbours and aggregations that no proof covers
+        total_sensitivity(
+            self
+        )  # refuses votes, sides, neighbours and aggregations that no proof covers
 
 
 def vote_sensitivity(votes: int, sides: int = 2, adjacency: Adjacency = "add_remove") -> float:
@@ -76,7 +85,12 @@ def vote_sensitivity(votes: int, sides: int = 2, adjacency: Adjacency = "add_rem
     """
     require(1 <= votes <= MAX_VOTES, "votes", f"a whole number from 1 to {MAX_VOTES}", votes)
     require(sides in (1, 2), "sides", "1 (near) or 2 (near and far)", sides)
-    require(adjacency in ("add_remove", "replace_one"), "adjacency", "add_remove or replace_one", adjacency)
+    require(
+        adjacency in ("add_remove", "replace_one"),
+        "adjacency",
+        "add_remove or replace_one",
+        adjacency,
+    )
     one_row = math.sqrt(sides * (4.0**votes - 1) * 4 / (3 * 4.0**votes))
     return one_row * (math.sqrt(2) if adjacency == "replace_one" else 1.0)
 
@@ -190,7 +204,15 @@ class VoteNoise:
         event = {**self.event, ABOUT: {"sides": privacy.sides}}
         mechanism = "none" if self.non_private else "discrete_gaussian"
         reason = _reason(privacy)
-        return Charge(mechanism, event, self.sensitivity, reason, self.sigma, privacy.protects, privacy.adjacency)
+        return Charge(
+            mechanism,
+            event,
+            self.sensitivity,
+            reason,
+            self.sigma,
+            privacy.protects,
+            privacy.adjacency,
+        )
 
 
 # --- noise
@@ -211,7 +233,9 @@ def calibrate(privacy: VotePrivacy) -> VoteNoise:
     return least_noise(_least_sigma(privacy), privacy.epsilon, lambda sigma: _noise(privacy, sigma))
 
 
-def signal_index(declared_rows: int, sigma: float, candidates_per_class: int, share: float = 0.03) -> float:
+def signal_index(
+    declared_rows: int, sigma: float, candidates_per_class: int, share: float = 0.03
+) -> float:
     """Return the ratio of a top candidate's votes to the highest bin of pure noise.
 
     Below 1 the votes choose at random. declared_rows * share / (sigma * sqrt(2 ln n_c)). `share`: part of all rows that
@@ -242,7 +266,9 @@ def _noise(privacy: VotePrivacy, sigma: float) -> VoteNoise:
     if sigma > 0:
         if sigma * scale < MIN_SCALE_INT:
             or_inf = ", or inf for no protection"
-            refuse_epsilon(privacy, lambda smaller: _least_sigma(smaller) * scale_of(smaller), or_inf)
+            refuse_epsilon(
+                privacy, lambda smaller: _least_sigma(smaller) * scale_of(smaller), or_inf
+            )
         event = discrete_gaussian_event(sigma / sensitivity, sigma * scale, privacy.releases)
         epsilon = epsilon_of([event], privacy.delta)
     else:
@@ -254,7 +280,9 @@ def _least_sigma(privacy: VotePrivacy) -> float:
     """Return the noise of a paper, or the least continuous noise, in votes."""
     if privacy.calibration == "paper":
         return _paper_sigma(privacy)
-    return gaussian_sigma(privacy.epsilon, privacy.delta, total_sensitivity(privacy), privacy.releases)
+    return gaussian_sigma(
+        privacy.epsilon, privacy.delta, total_sensitivity(privacy), privacy.releases
+    )
 
 
 def _paper_sigma(privacy: VotePrivacy) -> float:
@@ -264,12 +292,16 @@ def _paper_sigma(privacy: VotePrivacy) -> float:
     vote on one side. PrE-Text: the noise that it accounts for, times the factor in its code.
     """
     if privacy.paper == "pre_text":
-        accounted = gaussian_sigma(privacy.epsilon, privacy.delta, total_sensitivity(privacy), privacy.releases)
+        accounted = gaussian_sigma(
+            privacy.epsilon, privacy.delta, total_sensitivity(privacy), privacy.releases
+        )
         return accounted * PRE_TEXT_EXCESS
     factor = person_factor(privacy.rows_per_person, privacy.aggregation)
     factor *= math.sqrt(2) if privacy.adjacency == "replace_one" else 1.0
     spread = math.sqrt(2 * math.log(1.25 / privacy.delta)) * math.sqrt(privacy.releases)
-    delta_of_vote = 1.0 if (privacy.votes, privacy.sides) == (1, 1) else PAPER_L1_PER_SIDE * privacy.sides
+    delta_of_vote = (
+        1.0 if (privacy.votes, privacy.sides) == (1, 1) else PAPER_L1_PER_SIDE * privacy.sides
+    )
     return delta_of_vote * factor * spread / privacy.epsilon
 
 
@@ -284,5 +316,7 @@ def _reason(privacy: VotePrivacy) -> str:
     if privacy.protects == "person":
         rows = privacy.rows_per_person
         factor = person_factor(privacy.rows_per_person, privacy.aggregation)
-        sentence += f"; times {factor:.6g} for a person's {rows} row(s) joined by {privacy.aggregation}"
+        sentence += (
+            f"; times {factor:.6g} for a person's {rows} row(s) joined by {privacy.aggregation}"
+        )
     return sentence

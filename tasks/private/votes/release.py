@@ -64,7 +64,9 @@ class VotesRelease(Release):
         """Return the outputs that depend on votes, and the votes without noise."""
         noise = self.noise
         unnoised = noise.non_private and bool(noise.releases and noise.sensitivity)
-        exposed = UnnoisedUse("votes without noise", "release.parquet of each iteration", "privacy.epsilon: inf")
+        exposed = UnnoisedUse(
+            "votes without noise", "release.parquet of each iteration", "privacy.epsilon: inf"
+        )
         return Released(
             self.name,
             "votes",

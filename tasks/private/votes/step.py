@@ -56,7 +56,9 @@ def vote(tools: Tools, spec: VoteSpec, written: Sequence[TextTable]) -> tuple[Ar
     key = vote_key("vote", tools, spec, written, {"rows": tools.private.where.choice})
 
     def draw() -> StoredRelease:
-        return release_votes(tools, spec.payer, spec.slot, key, spec.noise, candidates(tools, written))
+        return release_votes(
+            tools, spec.payer, spec.slot, key, spec.noise, candidates(tools, written)
+        )
 
     return write_votes(tools, spec, key, written, draw)
 
@@ -88,20 +90,33 @@ def write_votes(
 
     def read_output(output: bytes) -> tuple[pd.DataFrame, dict[str, Any]]:
         votes = NoisyVotes.from_bytes(output)
-        return pd.DataFrame(votes.columns()), {"scale": votes.scale, "sigma_int": votes.sigma_int} | dict(facts)
+        return pd.DataFrame(votes.columns()), {
+            "scale": votes.scale,
+            "sigma_int": votes.sigma_int,
+        } | dict(facts)
 
     target = f"runs/{tools.run_id}/iteration={spec.iteration}/release.parquet", key
     return write_release(
-        tools, spec.payer.dataset, target, draw, read_output, lambda: require_usable(tools, written, spec.needed)
+        tools,
+        spec.payer.dataset,
+        target,
+        draw,
+        read_output,
+        lambda: require_usable(tools, written, spec.needed),
     )
 
 
-def vote_key(step: str, tools: Tools, spec: VoteSpec, written: Sequence[TextTable], more: Mapping[str, Any]) -> StepKey:
+def vote_key(
+    step: str, tools: Tools, spec: VoteSpec, written: Sequence[TextTable], more: Mapping[str, Any]
+) -> StepKey:
     """Return the key of a vote from noise, texts, rows and parameters `more`."""
     noise = spec.noise
     persons = dict[str, Any]()
     if noise.privacy.protects == "person":
-        persons = {"rows_per_person": noise.privacy.rows_per_person, "aggregation": noise.privacy.aggregation}
+        persons = {
+            "rows_per_person": noise.privacy.rows_per_person,
+            "aggregation": noise.privacy.aggregation,
+        }
     parameters = {
         "event": noise.event,
         "sigma_int": noise.sigma_int,
@@ -127,7 +142,12 @@ PROBE = "text"
 
 
 def release_votes(
-    tools: Tools, payer: ChargedDataset, slot: str, key: StepKey, noise: VoteNoise, candidates: Candidates
+    tools: Tools,
+    payer: ChargedDataset,
+    slot: str,
+    key: StepKey,
+    noise: VoteNoise,
+    candidates: Candidates,
 ) -> StoredRelease:
     """Return the noisy votes on `candidates`, drawn now or read from the ledger.
 
@@ -147,7 +167,9 @@ def release_votes(
         with sealed(tools.zone.folder):
             return add_noise(count(), candidates, noise).to_bytes()
 
-    return tools.ledger.release_once(payer.request(tools.run_id, slot, key.key, noise.charge), draw, count)
+    return tools.ledger.release_once(
+        payer.request(tools.run_id, slot, key.key, noise.charge), draw, count
+    )
 
 
 def ballot_of(tools: RowTools, rows: OpenedRows, privacy: VotePrivacy) -> Ballot:
@@ -177,13 +199,21 @@ def private_vectors(tools: RowTools, rows: OpenedRows) -> NDArray[np.float32]:
     path = f"private/embeddings/{name}.npz"
     names = [_vector_name(tools, text) for text in rows.texts]
     stored = tools.artifacts.read_private_arrays(path) or {}
-    cached = dict(zip(stored.get("names", np.zeros(0, "U64")).tolist(), stored.get("vectors", ()), strict=True))
+    cached = dict(
+        zip(
+            stored.get("names", np.zeros(0, "U64")).tolist(), stored.get("vectors", ()), strict=True
+        )
+    )
     new = {name: text for name, text in zip(names, rows.texts, strict=True) if name not in cached}
     if new:  # if all vectors are cached, the model is not loaded
         cached |= dict(zip(new, _embed(tools, list(new.values())), strict=True))
-    vectors = np.stack([cached[name] for name in names]) if names else tools.embedder.embed_alone([])
+    vectors = (
+        np.stack([cached[name] for name in names]) if names else tools.embedder.embed_alone([])
+    )
     if new or len(cached) > len(set(names)):
-        tools.artifacts.write_private_arrays(path, {"names": np.array(names, dtype="U64"), "vectors": vectors})
+        tools.artifacts.write_private_arrays(
+            path, {"names": np.array(names, dtype="U64"), "vectors": vectors}
+        )
     return vectors
 
 
@@ -203,7 +233,9 @@ def _embed(tools: RowTools, texts: Sequence[str]) -> NDArray[np.float32]:
     try:
         return tools.embedder.embed_alone(texts)
     except Exception:  # noqa: BLE001  (any error may depend on a text)
-        probe = tools.embedder.embed_alone([PROBE])  # fails if the embedder itself does: no row is to blame
+        probe = tools.embedder.embed_alone(
+            [PROBE]
+        )  # fails if the embedder itself does: no row is to blame
     vectors = np.full((len(texts), probe.shape[1]), np.nan, dtype=np.float32)
     for row, text in enumerate(texts):
         try:

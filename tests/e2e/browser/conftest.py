@@ -28,7 +28,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
-    with stack(tmp_path_factory.mktemp("site") / "home", PREFECT_WORKER_QUERY_SECONDS="1") as running:
+    with stack(
+        tmp_path_factory.mktemp("site") / "home", PREFECT_WORKER_QUERY_SECONDS="1"
+    ) as running:
         yield running
 
 
@@ -85,7 +87,9 @@ def program(variable: str, name: str) -> str:
     """Return the path of a browser program: the variable, else what the system has."""
     path = os.environ.get(variable) or shutil.which(name)
     if path is None:
-        raise RuntimeError(f"{name} is missing: apt-get install chromium chromium-driver, or set {variable}")
+        raise RuntimeError(
+            f"{name} is missing: apt-get install chromium chromium-driver, or set {variable}"
+        )
     return path
 
 
@@ -97,7 +101,9 @@ def chromium(profile: Path, shots: Path) -> Iterator["Browser"]:
     for flag in (*FLAGS, f"--user-data-dir={profile}"):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(program("CHROMEDRIVER", "chromedriver")))
+    driver = webdriver.Chrome(
+        options=options, service=Service(program("CHROMEDRIVER", "chromedriver"))
+    )
     try:
         shots.mkdir(parents=True, exist_ok=True)
         window = Browser(driver, shots)

@@ -34,7 +34,9 @@ def test_artifacts_hold_the_plan_and_a_table_per_iteration(story: Story, finishe
     window.shot("run-7-result", whole=True)
 
 
-def test_a_link_leads_from_the_run_to_mlflow_and_from_there_back(story: Story, finished: str) -> None:
+def test_a_link_leads_from_the_run_to_mlflow_and_from_there_back(
+    story: Story, finished: str
+) -> None:
     window = story.window
     story.open_artifact(finished, "mlflow-run")
     window.press("//main//a[contains(@href, '/#/experiments/')]", "the link to MLflow")
@@ -49,7 +51,9 @@ def test_a_link_leads_from_the_run_to_mlflow_and_from_there_back(story: Story, f
     assert finished in window.address
 
 
-def test_a_run_of_the_form_has_the_values_that_the_form_does_not_draw(story: Story, finished: str) -> None:
+def test_a_run_of_the_form_has_the_values_that_the_form_does_not_draw(
+    story: Story, finished: str
+) -> None:
     filled = story.site.deployment(DEPLOYMENT)["parameters"]["config"]
     sent = story.site.flow_run(finished)["parameters"]["config"]
     changes = {"private": {"dataset": None}, "privacy": {"epsilon": 3.5}, "method": {"samples": 90}}
@@ -61,7 +65,9 @@ def test_a_run_of_the_form_has_the_values_that_the_form_does_not_draw(story: Sto
 
 def test_the_report_opens_from_mlflow(story: Story, finished: str) -> None:
     site, window = story.site, story.window
-    window.open(site.mlflow_page(site.manifest(finished)["summary"]["mlflow_run_id"]) + "/artifacts")
+    window.open(
+        site.mlflow_page(site.manifest(finished)["summary"]["mlflow_run_id"]) + "/artifacts"
+    )
     window.press("//*[normalize-space(text())='report.html']", "report.html")
     window.wait("the report in a frame", lambda: window.inside("//iframe", "epsilon"))
     window.shot("mlflow-3-report")
@@ -74,7 +80,9 @@ def test_the_report_is_a_page_without_complaints(story: Story, finished: str) ->
     window.see("epsilon", "FID", "Data sent to language models")
     window.shot("report", whole=True)
     assert window.complaints() == []
-    pictures = window.driver.execute_script("return [...document.images].every(i => i.complete && i.naturalWidth > 0)")
+    pictures = window.driver.execute_script(
+        "return [...document.images].every(i => i.complete && i.naturalWidth > 0)"
+    )
     assert pictures is True
 
 

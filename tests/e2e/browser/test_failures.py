@@ -49,7 +49,9 @@ def releases(site: RunningStack, flow_run: str) -> dict[str, str]:
 
 def test_a_failed_run_shows_the_reason_and_the_next_move(context: Story, failed: str) -> None:
     context.open_run(failed, "Details")
-    context.window.see("State Message", "Every PLM is down in iteration 1", "requires a key", "Retry")
+    context.window.see(
+        "State Message", "Every PLM is down in iteration 1", "requires a key", "Retry"
+    )
     context.window.shot("retry-1-failed", whole=True)
 
 
@@ -64,7 +66,9 @@ def test_retry_reuses_finished_steps_and_requests_nothing_twice(
     context.window.shot("retry-4-completed")
     assert vendor.count - before == SAMPLES - ANSWERED, "only what was missing was asked"
     assert len(stored) == 1
-    assert releases(context.site, failed).items() > stored.items(), "what was drawn was not drawn again"
+    assert releases(context.site, failed).items() > stored.items(), (
+        "what was drawn was not drawn again"
+    )
     steps = context.site.steps(failed)
     assert steps["generate gpt t=0"] == ["Completed", "Reused"]
     assert steps["vote t=0"] == ["Completed", "Reused"]
@@ -83,6 +87,8 @@ def test_a_run_past_the_cap_is_refused_and_says_what_is_left(context: Story, fin
     context.open_run(flow_run, "Details")
     context.see_state("Failed")
     site.pipeline.answer("budget", "cap", dataset, "--epsilon", "100")
-    context.window.see("needs epsilon 3", "left", "missing", f"wasp budget cap {dataset}", "Nothing was spent")
+    context.window.see(
+        "needs epsilon 3", "left", "missing", f"wasp budget cap {dataset}", "Nothing was spent"
+    )
     context.window.shot("budget-refused")
     assert site.steps(flow_run) == {}, "nothing was begun"

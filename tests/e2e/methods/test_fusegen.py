@@ -87,11 +87,17 @@ def test_nothing_private_is_opened_charged_or_claimed(finished: Done, tmp_path: 
     pipeline.call("verify-bundle", str(bundle), code=0)
 
 
-def test_killed_and_resumed_it_gives_the_same_result(finished: Done, api: str, tmp_path: Path) -> None:
+def test_killed_and_resumed_it_gives_the_same_result(
+    finished: Done, api: str, tmp_path: Path
+) -> None:
     whole, summary = finished
     pipeline = Pipeline(tmp_path / "home", api, method="fusegen")
     process = pipeline.start("run", "fusegen", "--config", str(pipeline.config()), "--json")
-    wait_until(lambda: list(pipeline.home.glob("runs/*/iteration=0/plm=*/judgement.parquet")), process, every=0.02)
+    wait_until(
+        lambda: list(pipeline.home.glob("runs/*/iteration=0/plm=*/judgement.parquet")),
+        process,
+        every=0.02,
+    )
     process.kill()
     process.communicate()
     resumed = pipeline.answer("resume", summary["run_id"])

@@ -37,7 +37,10 @@ SAYS = {
     "aug_pe": ("discrete",),
     "aug_pe as in WASP": ("discrete",),
     "dp_kps": ("the number of private rows with each public term", "densities per class"),
-    "kd_tutor": ("the number of private rows in each class", "the answers of the teachers to 20 queries"),
+    "kd_tutor": (
+        "the number of private rows in each class",
+        "the answers of the teachers to 20 queries",
+    ),
     "dp_sgd_gen": ("12 steps of DP-SGD", "60 of 120 declared rows"),
     "dp_sgd_student": ("steps of DP-SGD",),
 }
@@ -87,7 +90,9 @@ def test_a_run_ends_whole_within_its_budget_as_planned(finish: Finish, method: s
         rows = pipeline.synthetic(summary["run_id"])
         assert len(rows) == texts
         assert not rows.duplicated(["text", "label"]).any()
-        assert method == "kd_tutor" or rows["label"].value_counts().nunique() == 1, "whatever the private rows are"
+        assert method == "kd_tutor" or rows["label"].value_counts().nunique() == 1, (
+            "whatever the private rows are"
+        )
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -116,14 +121,18 @@ def test_a_second_run_draws_charges_and_requests_nothing(finish: Finish, method:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_report_and_bundle_say_what_was_released(finish: Finish, method: str, tmp_path: Path) -> None:
+def test_report_and_bundle_say_what_was_released(
+    finish: Finish, method: str, tmp_path: Path
+) -> None:
     pipeline, summary = finish(method)
     page = Path(summary["report"]).read_text(encoding="utf-8")
     for words in (summary["run_id"], *SAYS[method]):
         assert words in page
     guessed = pipeline.answer("predict", summary["run_id"], "a text")
     assert sum(guessed["probabilities"][0].values()) == pytest.approx(1)
-    exported = pipeline.call("export", summary["run_id"], str(tmp_path / "bundle"), "--license", "cc0-1.0")
+    exported = pipeline.call(
+        "export", summary["run_id"], str(tmp_path / "bundle"), "--license", "cc0-1.0"
+    )
     if method == "dp_sgd_student":
         assert exported.returncode == 2
         assert "has no synthetic texts" in exported.stderr
@@ -140,17 +149,24 @@ def test_report_and_bundle_say_what_was_released(finish: Finish, method: str, tm
 
 
 @pytest.mark.parametrize("method", ["wasp", *METHODS])
-def test_a_cap_refuses_it_with_three_numbers_before_a_row_is_opened(api: str, tmp_path: Path, method: str) -> None:
+def test_a_cap_refuses_it_with_three_numbers_before_a_row_is_opened(
+    api: str, tmp_path: Path, method: str
+) -> None:
     pipeline = Pipeline(tmp_path / "home", api, method=method)
     pipeline.answer("budget", "cap", "desk", "--epsilon", "2", "--declare")
     refused = pipeline.call("run", pipeline.flow, "--config", str(pipeline.config()), "--json")
-    assert (refused.returncode, last_json(refused.stdout)["error"]) == (3, "BudgetError"), refused.stderr[-2000:]
+    assert (refused.returncode, last_json(refused.stdout)["error"]) == (3, "BudgetError"), (
+        refused.stderr[-2000:]
+    )
     for words in ("needs epsilon", "left", "missing", "Nothing was spent"):
         assert words in refused.stderr
     assert "Traceback" not in refused.stderr
     assert pipeline.entries()[-1]["kind"] == "refuse"
     assert pipeline.released() == []
-    assert not [*(pipeline.home / "private").glob("embeddings/*"), *(pipeline.home / "private").glob("trainings/*")]
+    assert not [
+        *(pipeline.home / "private").glob("embeddings/*"),
+        *(pipeline.home / "private").glob("trainings/*"),
+    ]
 
 
 # --- private evolution (PrE-Text, Aug-PE)
@@ -159,7 +175,9 @@ def test_what_leaves_a_vote_is_one_noisy_count_per_candidate(finish: Finish, met
     for iteration in (0, 1):
         release = table(finish(method), f"iteration={iteration}/release.parquet")
         assert release.columns.tolist() == ["sample_id", "near"]
-        assert (release["near"] % 128 != 0).mean() > 0.7, "a count without noise is a multiple of one vote"
+        assert (release["near"] % 128 != 0).mean() > 0.7, (
+            "a count without noise is a multiple of one vote"
+        )
 
 
 @pytest.mark.parametrize("method", EVOLUTIONS)
@@ -173,8 +191,13 @@ def test_every_answer_of_every_model_is_counted_in_the_report(finish: Finish, me
 def test_texts_have_the_mean_vector_of_their_variations(finish: Finish) -> None:
     folder = folder_of(finish("pre_text")) / "iteration=1"
     (mean,) = folder.glob("ahead=*filler*/mean.parquet")
-    ahead = [pd.read_parquet(file, partitioning=None) for file in sorted(mean.parent.glob("plm=*/samples.parquet"))]
-    ids = pd.read_parquet(folder / "varied" / "plm=filler" / "samples.parquet", partitioning=None)["sample_id"]
+    ahead = [
+        pd.read_parquet(file, partitioning=None)
+        for file in sorted(mean.parent.glob("plm=*/samples.parquet"))
+    ]
+    ids = pd.read_parquet(folder / "varied" / "plm=filler" / "samples.parquet", partitioning=None)[
+        "sample_id"
+    ]
     stored = pd.read_parquet(mean, partitioning=None).iloc[:, 0]
     embedder = open_embedder("hashing", "", {"dimension": 128})
     texts = pd.concat(ahead)
@@ -193,13 +216,18 @@ def test_prompts_and_texts_hold_the_drawn_phrases_and_no_class(finish: Finish) -
     drawn = [tuple(json.loads(phrases)) for phrases in sequences["phrases"]]
     assert (len(drawn), len(terms)) == (36, 30)
     assert all(len(phrases) == 4 and set(phrases) <= known for phrases in drawn)
-    prompts = pd.concat([table(done, f"iteration=0/plm={plm}/prompts.parquet") for plm in ("clerk", "novelist")])
+    prompts = pd.concat(
+        [table(done, f"iteration=0/plm={plm}/prompts.parquet") for plm in ("clerk", "novelist")]
+    )
     first = prompts[prompts["attempt"] == 0]["text"]
     expected = {"; ".join(phrases) for phrases in drawn}
     assert all(any(phrases in text for phrases in expected) for text in first)
     assert not any(label in text for label in set(sequences["label"]) for text in first)
     assert "message to a support desk" in first.iloc[0]
-    texts, asked = table(done, "synthetic.parquet"), dict(zip(prompts["prompt_key"], prompts["text"], strict=True))
+    texts, asked = (
+        table(done, "synthetic.parquet"),
+        dict(zip(prompts["prompt_key"], prompts["text"], strict=True)),
+    )
     texts = texts[texts["plm"] == "clerk"]
     held = [
         phrase.lower() in text.lower()
@@ -226,14 +254,24 @@ def test_the_parts_of_the_paper_run_together(api: str, tmp_path: Path) -> None:
     """GloVe's words, an encoder as all-mpnet-base-v2 and Deep CORAL of dp_kps_dbpedia, each a tiny stand-in."""
     shipped = merge(read_layers(find_config(Path("papers/dp_kps#dp_kps_dbpedia"))))
     texts = read_rows(RowsRef("builtin:support_desk/test.parquet"))
-    texts.iloc[90:130][["text", "label"]].to_json(tmp_path / "unlabelled.jsonl", orient="records", lines=True)
-    words = list(dict.fromkeys(word for text in texts["text"] for word in re.findall(r"[a-z]{3,}", text.lower())))
+    texts.iloc[90:130][["text", "label"]].to_json(
+        tmp_path / "unlabelled.jsonl", orient="records", lines=True
+    )
+    words = list(
+        dict.fromkeys(
+            word for text in texts["text"] for word in re.findall(r"[a-z]{3,}", text.lower())
+        )
+    )
     glove = tmp_path / "glove.6B.300d.txt"
     glove.write_text("\n".join(f"{word} {' '.join(['0.25'] * 300)}" for word in words))
     pipeline = Pipeline(tmp_path / "home", api, method="dp_kps")
     summary = pipeline.run(
         vocabulary={"path": str(glove), "shortest": shipped["vocabulary"]["shortest"]},
-        embedder={**shipped["embedder"], "model": str(save_mpnet(tmp_path / "mpnet")), "options": {}},
+        embedder={
+            **shipped["embedder"],
+            "model": str(save_mpnet(tmp_path / "mpnet")),
+            "options": {},
+        },
         public={"path": str(tmp_path / "unlabelled.jsonl")},
         student=shipped["student"],
         method={"sampling": shipped["method"]["sampling"], "top": None},
@@ -252,7 +290,9 @@ def test_aug_pe_requests_with_words_of_a_private_vocabulary(api: str, tmp_path: 
     pipeline = Pipeline(tmp_path / "home", api, method="aug_pe")
     method = {"keywords": "private_vocabulary", "disclosure": "none"}
     vocabulary = {"path": "builtin:vocabularies/demo.parquet"}
-    summary = pipeline.run(method=method, vocabulary=vocabulary, privacy={"vocabulary_epsilon": 1.0})
+    summary = pipeline.run(
+        method=method, vocabulary=vocabulary, privacy={"vocabulary_epsilon": 1.0}
+    )
     assert pipeline.released() == ["vocabulary", "vote-0", "vote-1"]
     assert summary["epsilon_spent"] == pytest.approx(4.0, rel=1e-3)
     known = set(table((pipeline, summary), "vocabulary/terms.parquet")["term"])
@@ -285,7 +325,9 @@ def test_exact_counts_mark_the_run_as_not_private(api: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("clipping", [pytest.param("hooks", marks=pytest.mark.slow), "ghost"])
-def test_texts_are_chosen_by_a_classifier_that_learned_by_dp_sgd(api: str, tmp_path: Path, clipping: str) -> None:
+def test_texts_are_chosen_by_a_classifier_that_learned_by_dp_sgd(
+    api: str, tmp_path: Path, clipping: str
+) -> None:
     pipeline = Pipeline(tmp_path / "home", api, method="kd_tutor")
     steps = {"declared_rows": 120, "batch_rows": 60, "steps": 6, "clipping": clipping}
     summary = pipeline.run(method={"select": "dp_sgd", "training": steps})
@@ -341,7 +383,9 @@ def kill_while_it_trains(pipeline: Pipeline, config: Path, at: int) -> int:
     return counted(pipeline)
 
 
-def test_killed_while_it_trains_it_goes_on_with_its_count_and_is_charged_once(desk: Pipeline) -> None:
+def test_killed_while_it_trains_it_goes_on_with_its_count_and_is_charged_once(
+    desk: Pipeline,
+) -> None:
     method = {"steps": 60}
     config = desk.config(method=method)
     begun = kill_while_it_trains(desk, config, 10)
@@ -354,7 +398,9 @@ def test_killed_while_it_trains_it_goes_on_with_its_count_and_is_charged_once(de
     assert 60 - 2 * 10 <= row["steps_in_weights"] <= 60
     assert len(desk.released()) == 1
     lost = 60 - int(row["steps_in_weights"])
-    assert any(f"{lost} of 60 training steps" in problem for problem in summary["problems"]) == (lost > 0)
+    assert any(f"{lost} of 60 training steps" in problem for problem in summary["problems"]) == (
+        lost > 0
+    )
 
 
 @pytest.mark.slow
@@ -371,7 +417,9 @@ def test_a_lost_checkpoint_stops_the_run_until_somebody_pays_again(desk: Pipelin
     assert paid["epsilon_spent"] > 4
 
 
-def test_a_chat_model_is_prompted_with_the_plain_text_that_it_learned(desk: Pipeline, tmp_path: Path) -> None:
+def test_a_chat_model_is_prompted_with_the_plain_text_that_it_learned(
+    desk: Pipeline, tmp_path: Path
+) -> None:
     chat = shutil.copytree(EMBEDDED, tmp_path / "chat")
     (chat / "chat_template.jinja").write_text("{{ messages[0].content }} Answer:")
     desk.run(plms=[{"name": "learner", "connector": "hf", "model": str(chat)}])

@@ -39,14 +39,23 @@ def test_nothing_of_a_row_and_nothing_of_the_model_is_found_outside_the_zone(
     assert found_outside(own_server[1], PLANTED) == []
     assert not [word for word in PLANTED if word in said]
     models = [path for path in pipeline.home.rglob("head.npz") if path.is_file()]
-    assert [path.relative_to(pipeline.home).parts[:2] for path in models] == [("private", "students")]
+    assert [path.relative_to(pipeline.home).parts[:2] for path in models] == [
+        ("private", "students")
+    ]
     assert "120" not in said.replace(summary["run_id"], ""), "the number of private rows"
 
 
-def test_every_place_says_that_it_is_not_private(finished: Done, own_server: tuple[str, Path]) -> None:
+def test_every_place_says_that_it_is_not_private(
+    finished: Done, own_server: tuple[str, Path]
+) -> None:
     pipeline, summary, _ = finished
     run_id = summary["run_id"]
-    message = (summary["not_private"], summary["epsilon_spent"], summary["n_synthetic"], summary["degraded"])
+    message = (
+        summary["not_private"],
+        summary["epsilon_spent"],
+        summary["n_synthetic"],
+        summary["degraded"],
+    )
     assert message == (True, None, 0, False)
     manifest = json.loads((pipeline.home / "runs" / run_id / "manifest.json").read_text())
     assert manifest["not_private"] is True
@@ -67,7 +76,9 @@ def test_every_place_says_that_it_is_not_private(finished: Done, own_server: tup
     assert "NOT PRIVATE" in shown
     assert "export" not in shown
     assert "NOT PRIVATE" in pipeline.call("predict", run_id, "a text").stderr
-    plan = pipeline.call("plan", "only_private", "--config", str(pipeline.home.parent / "home-config.yaml")).stdout
+    plan = pipeline.call(
+        "plan", "only_private", "--config", str(pipeline.home.parent / "home-config.yaml")
+    ).stdout
     assert "NOT PRIVATE   trains a student" in plan
 
 
@@ -78,7 +89,9 @@ def test_the_book_and_the_page_of_the_officer_list_the_exposure(
     status = pipeline.answer("budget", "show")["datasets"][0]
     assert status["exposed"] is True
     message = [
-        (entry["kind"], entry["slot"]) for entry in pipeline.entries("planted") if entry["run_id"] == summary["run_id"]
+        (entry["kind"], entry["slot"])
+        for entry in pipeline.entries("planted")
+        if entry["run_id"] == summary["run_id"]
     ]
     assert message.count(("expose", "train-0")) == 1
     message = pipeline.answer("budget", "report", "planted")
@@ -96,10 +109,16 @@ def test_nothing_of_it_can_be_exported(finished: Done, tmp_path: Path) -> None:
     assert not (tmp_path / "bundle").exists()
 
 
-def test_another_run_that_reuses_the_exposure_is_not_private_either(finished: Done, tmp_path: Path) -> None:
+def test_another_run_that_reuses_the_exposure_is_not_private_either(
+    finished: Done, tmp_path: Path
+) -> None:
     pipeline, summary, _ = finished
-    text = (ROOT / "flows" / "config" / "task_files" / "support_desk.yaml").read_text(encoding="utf-8")
-    (tmp_path / "other.yaml").write_text(re.sub("(?m)^item: .*", "item: another item", text), encoding="utf-8")
+    text = (ROOT / "flows" / "config" / "task_files" / "support_desk.yaml").read_text(
+        encoding="utf-8"
+    )
+    (tmp_path / "other.yaml").write_text(
+        re.sub("(?m)^item: .*", "item: another item", text), encoding="utf-8"
+    )
     rows = {"path": str(pipeline.home.parent / "owner" / "rows.parquet"), "name": "planted"}
     config = pipeline.config(private=rows, task=str(tmp_path / "other.yaml"))
     other = pipeline.answer("run", "only_private", "--config", str(config))

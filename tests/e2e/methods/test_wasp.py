@@ -46,7 +46,9 @@ def test_the_release_covers_every_candidate_with_noise(whole_run) -> None:
     release = pd.read_parquet(folder / "iteration=1/release.parquet")
     assert len(release) == 48
     noisy = release[["near", "far"]]
-    assert (noisy != 0).mean(axis=None) > 0.9, "most counts of 48 candidates by few records are zero without noise"
+    assert (noisy != 0).mean(axis=None) > 0.9, (
+        "most counts of 48 candidates by few records are zero without noise"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -54,10 +56,15 @@ def repeated(whole_run) -> dict[str, object]:
     """Run the finished configuration again; return its summary."""
     pipeline, summary = whole_run
     pages = [*(pipeline.home / "runs" / summary["run_id"]).glob("*.png"), Path(summary["report"])]
-    releases, written = pipeline.releases(summary["run_id"]), [page.stat().st_mtime_ns for page in pages]
+    releases, written = (
+        pipeline.releases(summary["run_id"]),
+        [page.stat().st_mtime_ns for page in pages],
+    )
     again = pipeline.run()
     assert pipeline.releases(summary["run_id"]) == releases
-    assert [page.stat().st_mtime_ns for page in pages] == written, "a run that reuses everything draws nothing again"
+    assert [page.stat().st_mtime_ns for page in pages] == written, (
+        "a run that reuses everything draws nothing again"
+    )
     return again
 
 
@@ -81,7 +88,8 @@ def test_mlflow_holds_each_iteration_once(whole_run) -> None:
     pipeline, summary = whole_run
     with sqlite3.connect(pipeline.home / "mlflow.db") as database:
         rows = database.execute(
-            "select key, step, count(*) from metrics where run_uuid = ? group by key, step", (summary["mlflow_run_id"],)
+            "select key, step, count(*) from metrics where run_uuid = ? group by key, step",
+            (summary["mlflow_run_id"],),
         ).fetchall()
     each = ("texts/fid", "privacy/epsilon_spent", "texts/text_precision", "texts/probe_accuracy")
     assert {(key, step) for key, step, _ in rows} >= {(k, s) for k in each for s in range(3)}
@@ -89,8 +97,15 @@ def test_mlflow_holds_each_iteration_once(whole_run) -> None:
     assert pd.read_csv(scores)["class"].tolist() == summary["classes"]
     assert {count for *_, count in rows} == {1}
     named = {key for key, *_ in rows}
-    assert named >= {"student/accuracy", "student/accuracy_low", "baseline/chance", "baseline/zero_shot_accuracy"}
-    assert not {key for key in named if key.startswith(("dollars", "down", "shortfall")) or "/" not in key}
+    assert named >= {
+        "student/accuracy",
+        "student/accuracy_low",
+        "baseline/chance",
+        "baseline/zero_shot_accuracy",
+    }
+    assert not {
+        key for key in named if key.startswith(("dollars", "down", "shortfall")) or "/" not in key
+    }
 
 
 @pytest.mark.core
@@ -100,11 +115,16 @@ def test_mlflow_holds_each_iteration_once(whole_run) -> None:
         (("runs",), ["done", "4.0000"]),
         (("budget", "show"), ["desk", "none set", "no limit"]),
         (("budget", "show", "desk"), ["desk"]),
-        (("budget", "history", "desk"), ["register", "reserve", "discrete_gaussian", "vote-1", "finish"]),
+        (
+            ("budget", "history", "desk"),
+            ["register", "reserve", "discrete_gaussian", "vote-1", "finish"],
+        ),
         (("budget", "verify"), ["the privacy ledger is sound"]),
     ],
 )
-def test_answers_are_readable_without_json(whole_run, command: tuple[str, ...], words: list[str]) -> None:
+def test_answers_are_readable_without_json(
+    whole_run, command: tuple[str, ...], words: list[str]
+) -> None:
     done = whole_run[0].call(*command, code=0)
     for word in words:
         assert word in done.stdout
@@ -133,7 +153,9 @@ def test_the_classifier_labels_texts_and_stores_none(whole_run) -> None:
     pipeline, summary = whole_run
     stored = sorted(pipeline.home.glob("embeddings/**/*"))
     rows = pipeline.synthetic(summary["run_id"]).head(20)
-    guessed = pipeline.answer("predict", summary["run_id"], *(f"Hello, {text}" for text in rows["text"]))
+    guessed = pipeline.answer(
+        "predict", summary["run_id"], *(f"Hello, {text}" for text in rows["text"])
+    )
     assert guessed["labels"] == [max(row, key=row.get) for row in guessed["probabilities"]]
     assert (rows["label"] == guessed["labels"]).sum() > 10
     assert sorted(pipeline.home.glob("embeddings/**/*")) == stored != []
@@ -142,7 +164,11 @@ def test_the_classifier_labels_texts_and_stores_none(whole_run) -> None:
 @pytest.mark.core
 def test_a_user_error_is_one_line_and_no_traceback(whole_run) -> None:
     pipeline, _ = whole_run
-    for arguments in (("show", "nonsense"), ("budget", "history", "nonsense"), ("run", "wsp", "--config", "x.yaml")):
+    for arguments in (
+        ("show", "nonsense"),
+        ("budget", "history", "nonsense"),
+        ("run", "wsp", "--config", "x.yaml"),
+    ):
         done = pipeline.call(*arguments)
         assert done.returncode in (1, 2)
         assert "Traceback" not in done.stderr
@@ -158,7 +184,9 @@ def test_one_iteration_touches_no_private_row_and_spends_nothing(api: str, tmp_p
     assert summary["fid"] is None
 
 
-def test_a_tracking_server_that_is_down_delays_little_and_loses_nothing(api: str, tmp_path: Path) -> None:
+def test_a_tracking_server_that_is_down_delays_little_and_loses_nothing(
+    api: str, tmp_path: Path
+) -> None:
     pipeline = Pipeline(tmp_path / "home", api)
     pipeline.extra["MLFLOW_TRACKING_URI"] = f"http://127.0.0.1:{free_port()}"
     summary = pipeline.run(method={"iterations": 2, "samples": 24})
@@ -180,14 +208,21 @@ def test_a_tracking_server_that_is_down_delays_little_and_loses_nothing(api: str
 def test_what_a_failed_run_reserved_can_be_returned(api: str, tmp_path: Path) -> None:
     pipeline = Pipeline(tmp_path / "home", api)
     model = save_roberta(tmp_path / "broken-model")
-    (model / "model.safetensors").write_bytes(b"no weights")  # found where the student is trained, after the votes
+    (model / "model.safetensors").write_bytes(
+        b"no weights"
+    )  # found where the student is trained, after the votes
     config = pipeline.config(student={"kind": "finetune", "model": str(model)})
     (tmp_path / "person").mkdir()
     pipeline.extra = {"HOME": str(tmp_path / "person")}
     failed = pipeline.call("run", "wasp", "--config", str(config))
     assert failed.returncode != 0
-    assert f"if any, are listed in {pipeline.home / 'private' / 'problems' / 'desk.json'}" in failed.stderr
-    assert not (tmp_path / "person" / ".prefect").exists(), "Prefect stores its files in the state folder"
+    assert (
+        f"if any, are listed in {pipeline.home / 'private' / 'problems' / 'desk.json'}"
+        in failed.stderr
+    )
+    assert not (tmp_path / "person" / ".prefect").exists(), (
+        "Prefect stores its files in the state folder"
+    )
     run = pipeline.answer("runs")["runs"][0]
     assert run["state"] == "failed"
     assert "wasp resume" in run["error"]
@@ -196,16 +231,23 @@ def test_what_a_failed_run_reserved_can_be_returned(api: str, tmp_path: Path) ->
 
 
 # --- two runs that share their first vote: no place states less than the privacy loss of a run's own output
-def test_a_run_that_reuses_a_vote_states_what_its_output_loses_and_what_it_added(whole_run, tmp_path: Path) -> None:
+def test_a_run_that_reuses_a_vote_states_what_its_output_loses_and_what_it_added(
+    whole_run, tmp_path: Path
+) -> None:
     pipeline = whole_run[0].copied(tmp_path / "home")
     summary = pipeline.run(method={"examples": 2})  # prompts differ only after the first vote
     assert (summary["releases"], summary["releases_charged"]) == (2, 1)
     assert summary["epsilon_spent"] == pytest.approx(4.0, abs=1e-3)
     assert summary["epsilon_added"] == pytest.approx(2.694, abs=1e-2)
     shown = pipeline.call("show", summary["run_id"]).stdout
-    assert "privacy loss of the output: epsilon 4.0000 at delta 1e-05 per record in 2 releases" in shown
+    assert (
+        "privacy loss of the output: epsilon 4.0000 at delta 1e-05 per record in 2 releases"
+        in shown
+    )
     assert "added: epsilon 2.6945 (releases: 1 charged, 1 reused from earlier runs)" in shown
-    listed = next(line for line in pipeline.call("runs").stdout.splitlines() if summary["run_id"] in line)
+    listed = next(
+        line for line in pipeline.call("runs").stdout.splitlines() if summary["run_id"] in line
+    )
     assert "2.6945" in listed
     assert "4.0000" in listed
     officer = Path(pipeline.answer("budget", "report", "desk")["page"]).read_text(encoding="utf-8")

@@ -13,9 +13,13 @@ NOTEBOOK = ROOT / "docs" / "tutorials" / "notebook.py"
 
 
 def python(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    environment = Pipeline(folder / ".wasp").environment | {"PYTHONPATH": f"{ROOT}:{ROOT / 'flows/api'}"}
+    environment = Pipeline(folder / ".wasp").environment | {
+        "PYTHONPATH": f"{ROOT}:{ROOT / 'flows/api'}"
+    }
     command = [sys.executable, *arguments]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=500)
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=500
+    )
 
 
 @pytest.mark.runs
@@ -43,7 +47,9 @@ def test_an_unknown_name_is_the_message_of_the_command(tmp_path: Path) -> None:
         ("flows/hello.py", "import wasp; wasp.runs()"),
     ],
 )
-def test_a_file_of_the_project_with_the_name_of_a_package_is_reported(tmp_path: Path, file: str, code: str) -> None:
+def test_a_file_of_the_project_with_the_name_of_a_package_is_reported(
+    tmp_path: Path, file: str, code: str
+) -> None:
     (tmp_path / file).parent.mkdir(exist_ok=True)
     (tmp_path / file).touch()
     imported, examined = python(tmp_path, "-c", code), python(tmp_path, "-m", "wasp", "doctor")
@@ -51,8 +57,12 @@ def test_a_file_of_the_project_with_the_name_of_a_package_is_reported(tmp_path: 
     assert imported.returncode == hides_ours, imported.stderr
     assert examined.returncode != 0
     for printed in (imported.stderr, examined.stdout + examined.stderr):
-        assert f"{tmp_path / file}: Python imports {'it' if hides_ours else 'the package'}" in printed
-        assert "Rename it, or install the command in an environment of its own" in " ".join(printed.split())
+        assert (
+            f"{tmp_path / file}: Python imports {'it' if hides_ours else 'the package'}" in printed
+        )
+        assert "Rename it, or install the command in an environment of its own" in " ".join(
+            printed.split()
+        )
     assert "Traceback" not in examined.stderr
 
 

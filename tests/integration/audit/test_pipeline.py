@@ -29,7 +29,9 @@ WHOLE = PipelineAttack(canaries=600)
 @pytest.fixture
 def small(tmp_path: Path) -> AuditConfig:
     """The attack on a pipeline of two small models; with enough texts to contain what leaks."""
-    values = SMALL | {"method": {"guidance": "votes", "iterations": 3, "samples": 600, "votes": 8, "examples": 4}}
+    values = SMALL | {
+        "method": {"guidance": "votes", "iterations": 3, "samples": 600, "votes": 8, "examples": 4}
+    }
     return config_of(tmp_path, values)
 
 
@@ -57,7 +59,10 @@ def test_a_sound_run_passes_and_the_flow_touches_no_ledger_and_no_server_of_the_
 ) -> None:
     result = pipeline.answer("audit", "--config", small.config, "--whole-run", "--trials", "50")
     whole = result["pipeline"]
-    assert [attack["what"] for attack in whole["attacks"]] == ["noisy votes", "likelihood of the texts"]
+    assert [attack["what"] for attack in whole["attacks"]] == [
+        "noisy votes",
+        "likelihood of the texts",
+    ]
     assert whole["passed"] is True
     assert whole["epsilon_proven"] <= whole["epsilon_claimed"] <= 4.0
     assert of(whole, "noisy votes")["auc"] > 0.55
@@ -68,7 +73,10 @@ def test_a_sound_run_passes_and_the_flow_touches_no_ledger_and_no_server_of_the_
     shown = artifacts(pipeline.api, result["prefect_run_id"])
     for part in ("wasp tight", "whole run", "AUC"):
         assert part in shown["audit"]["data"]
-    assert "Attacks on a whole run" in (pipeline.home / "runs" / result["run_id"] / "report.html").read_text()
+    assert (
+        "Attacks on a whole run"
+        in (pipeline.home / "runs" / result["run_id"] / "report.html").read_text()
+    )
 
 
 def test_a_run_that_fails_says_why_and_leaves_nothing(
@@ -80,9 +88,12 @@ def test_a_run_that_fails_says_why_and_leaves_nothing(
     assert nothing_is_left(tmp_path / "home")
 
 
-def test_the_end_of_the_audit_ends_the_run(small: AuditConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_end_of_the_audit_ends_the_run(
+    small: AuditConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     replaced(
-        monkeypatch, f"import os, time; open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid())); time.sleep(300)"
+        monkeypatch,
+        f"import os, time; open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid())); time.sleep(300)",
     )
 
     def interrupt(*_: Any) -> None:
@@ -108,19 +119,29 @@ def test_the_rows_that_vote_are_never_the_users(tmp_path: Path) -> None:
     config = config_of(tmp_path, SMALL | {"private": {"path": str(private)}})
     attacked = whole_run_config(config)
     assert attacked.private.path == "builtin:support_desk/private.parquet"
-    assert (attacked.test, attacked.public, attacked.evaluation.fid_reference) == (None, None, "none")
+    assert (attacked.test, attacked.public, attacked.evaluation.fid_reference) == (
+        None,
+        None,
+        "none",
+    )
     assert str(private) not in attacked.model_dump_json()
-    other = whole_run_config(config_of(tmp_path, SMALL | {"task": "imdb", "private": {"path": str(private)}}))
+    other = whole_run_config(
+        config_of(tmp_path, SMALL | {"task": "imdb", "private": {"path": str(private)}})
+    )
     assert (other.task, other.private.path) == (attacked.task, attacked.private.path)
 
 
 @pytest.mark.parametrize("protects", ["record", "person"])
 def test_the_noise_is_that_of_the_configuration(tmp_path: Path, protects: str) -> None:
     sample = {"person": "who", "rows": 100, "of": 200} if protects == "person" else {"rows": 100}
-    values = SMALL | {"private": SMALL["private"] | sample, "privacy": {"protects": protects, "epsilon": 3.0}}
+    values = SMALL | {
+        "private": SMALL["private"] | sample,
+        "privacy": {"protects": protects, "epsilon": 3.0},
+    }
     config = config_of(tmp_path, values)
     assert (
-        guarantee_of(whole_run_config(config)).noise == guarantee_of(load_config(WaspConfig, Path(config.config))).noise
+        guarantee_of(whole_run_config(config)).noise
+        == guarantee_of(load_config(WaspConfig, Path(config.config))).noise
     )
 
 
@@ -153,13 +174,21 @@ def test_the_plan_says_what_so_many_canaries_can_prove(home: Path, tmp_path: Pat
     plan = start.plan("audit", ROOT / "deployments" / "configs" / "audit_pipeline_here.yaml", [])
     whole = plan["pipeline"]
     assert whole["epsilon_most"] == pytest.approx(4.19, abs=0.01)
-    assert whole["epsilon_most"] > whole["epsilon_claimed"], "a run that keeps nothing of epsilon 4 can be red"
+    assert whole["epsilon_most"] > whole["epsilon_claimed"], (
+        "a run that keeps nothing of epsilon 4 can be red"
+    )
     shown = text.plan(plan)
-    assert "480 texts by smollm2, helpdesk, terse, formal, story, 600 canaries, 250 guesses: at most 4.19" in shown
+    assert (
+        "480 texts by smollm2, helpdesk, terse, formal, story, 600 canaries, 250 guesses: at most 4.19"
+        in shown
+    )
     json.dumps(plan, allow_nan=False)
     for changes, why in (
         ({"privacy": {"epsilon": "inf"}}, "releases no noisy vote"),
-        ({"method": {"guidance": "kernel"}}, "a whole run is attacked by the votes of private rows"),
+        (
+            {"method": {"guidance": "kernel"}},
+            "a whole run is attacked by the votes of private rows",
+        ),
     ):
         with pytest.raises(ConfigError, match=why):
             plan_whole_run(config_of(tmp_path, SMALL | changes), WHOLE)

@@ -8,7 +8,9 @@ import pytest
 
 from tests.benchmarks.__main__ import BENCHMARKS, main
 
-NAMES = [pytest.param(name, marks=() if name == "vote" else pytest.mark.runs) for name in BENCHMARKS]
+NAMES = [
+    pytest.param(name, marks=() if name == "vote" else pytest.mark.runs) for name in BENCHMARKS
+]
 
 
 @pytest.mark.parametrize("name", NAMES)

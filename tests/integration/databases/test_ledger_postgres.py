@@ -101,11 +101,15 @@ class TestServer:
         book.reserve("bank", plan(), "me")
         first = book.release_once(request(), lambda: b"noise")
         before = book.status("bank")
-        alter(url, "DROP TABLE ledger_marks", "UPDATE ledger_book SET version = 1")  # what version 1 had
+        alter(
+            url, "DROP TABLE ledger_marks", "UPDATE ledger_book SET version = 1"
+        )  # what version 1 had
         machines = [PrivacyLedger(url, zcdp) for _ in range(2)]
         with ThreadPoolExecutor(2) as pool:
             statuses = list(pool.map(lambda machine: machine.status("bank"), machines))
-        assert [(status.spent, status.releases) for status in statuses] == [(before.spent, before.releases)] * 2
+        assert [(status.spent, status.releases) for status in statuses] == [
+            (before.spent, before.releases)
+        ] * 2
         again = machines[0].release_once(request(), never)
         assert (again.reused, again.output) == (True, first.output)
         assert machines[1].release_once(request(1), lambda: b"more").reused is False
@@ -122,12 +126,18 @@ class TestServer:
         ledger_backup.backup(tmp_path / "old.dump")
         ledger.set_cap("desk", 3.0, DELTA, "owner", "agreed")
         assert ledger_backup.backup(tmp_path / "new.dump")["datasets"] == ["desk"]
-        with pytest.raises(LedgerError, match=r"old.dump was not restored; the ledger is as before.*entry 3 of"):
+        with pytest.raises(
+            LedgerError, match=r"old.dump was not restored; the ledger is as before.*entry 3 of"
+        ):
             ledger_backup.restore(tmp_path / "old.dump")
         assert len(open_ledger(tmp_path).history("desk")) == 3
         alter(url, "DELETE FROM ledger_entries WHERE number = 3")
         assert ledger_backup.restore(tmp_path / "new.dump")["datasets"] == ["desk"]
-        assert [entry.kind for entry in open_ledger(tmp_path).history("desk")] == ["register", "cap", "cap"]
+        assert [entry.kind for entry in open_ledger(tmp_path).history("desk")] == [
+            "register",
+            "cap",
+            "cap",
+        ]
         with connected(url) as db:
             METADATA.drop_all(db)  # a new machine, with its key and its head
         with pytest.raises(LedgerError, match=r"old.dump was not restored"):

@@ -49,9 +49,15 @@ READS = [
     (SQLITE, "select text, label from notes;\n"),
     (SQLITE, "-- of the ward\nselect [text], label from notes where text <> '--' -- all"),
     (SQLITE, "(select text, label from notes)"),
-    (SQLITE, "WITH a AS (SELECT text, label FROM notes) SELECT * FROM a UNION ALL SELECT * FROM a LIMIT 3"),
+    (
+        SQLITE,
+        "WITH a AS (SELECT text, label FROM notes) SELECT * FROM a UNION ALL SELECT * FROM a LIMIT 3",
+    ),
     (SQLITE, "select replace(text, 'delete', 'drop') as text, label from notes"),
-    (POSTGRES, "select body::text as text, meta #>> '{a,b}' as label from notes tablesample system (10)"),
+    (
+        POSTGRES,
+        "select body::text as text, meta #>> '{a,b}' as label from notes tablesample system (10)",
+    ),
     (POSTGRES, "select distinct on (person) text, label from notes order by person, written desc"),
     ("mysql+pymysql://db/ward", "select `text`, label from notes where text regexp 'a|b'"),
     ("mssql+pyodbc://db/ward", "select top 5 text, label from [notes]"),
@@ -62,7 +68,9 @@ READS = [
 
 
 @pytest.mark.parametrize(("address", "query"), WRITES)
-def test_what_is_not_one_select_is_refused_before_a_database_is_opened(address: str, query: str) -> None:
+def test_what_is_not_one_select_is_refused_before_a_database_is_opened(
+    address: str, query: str
+) -> None:
     with pytest.raises(ValueError, match="SELECT|MySQL|view"):
         check_query(query, address)
     with pytest.raises(PlaceError, match="query of there: "):
@@ -136,7 +144,14 @@ def test_views_json_and_full_text_of_sqlite_are_read(tmp_path: Path) -> None:
     database.close()
     address, row = f"sqlite:///{tmp_path}/notes.db", {"text": ["a fever"], "label": ["x"]}
     assert read_sql(address, ROWS, "notes") == row
-    assert read_sql(address, "SELECT text, label FROM words WHERE words MATCH 'fever' ORDER BY rank", "notes") == row
+    assert (
+        read_sql(
+            address,
+            "SELECT text, label FROM words WHERE words MATCH 'fever' ORDER BY rank",
+            "notes",
+        )
+        == row
+    )
 
 
 @pytest.fixture(scope="module")
@@ -160,7 +175,9 @@ def ward() -> Iterator[str]:
         "SELECT set_config('transaction_read_only', 'off', false) || clear() AS text, 'x' AS label",
     ],
 )
-def test_a_function_of_postgresql_that_writes_is_stopped_by_the_transaction(ward: str, query: str) -> None:
+def test_a_function_of_postgresql_that_writes_is_stopped_by_the_transaction(
+    ward: str, query: str
+) -> None:
     with pytest.raises(PlaceError, match="the query failed"):
         read_sql(ward, query, "notes")
     assert read_sql(ward, ROWS, "notes") == {"text": ["a", "b"], "label": ["x", "y"]}
@@ -168,7 +185,9 @@ def test_a_function_of_postgresql_that_writes_is_stopped_by_the_transaction(ward
         assert not database.execute(text("SELECT is_called FROM numbers")).scalar()
 
 
-@pytest.mark.parametrize("statement", ["DROP TABLE notes", "DELETE FROM notes", "CREATE TABLE copied (text text)"])
+@pytest.mark.parametrize(
+    "statement", ["DROP TABLE notes", "DELETE FROM notes", "CREATE TABLE copied (text text)"]
+)
 def test_a_transaction_of_postgresql_cannot_write_even_where_a_statement_gets_through(
     ward: str, statement: str
 ) -> None:
@@ -179,8 +198,12 @@ def test_a_transaction_of_postgresql_cannot_write_even_where_a_statement_gets_th
     assert read_sql(ward, ROWS, "notes")["text"] == ["a", "b"]
 
 
-@pytest.mark.parametrize("at", ["timestamp '0044-03-15 BC'", "date '20000-01-01'", "timestamptz '0044-03-15 BC'"])
-def test_a_date_of_postgresql_that_python_cannot_represent_is_text_in_a_lenient_table(ward: str, at: str) -> None:
+@pytest.mark.parametrize(
+    "at", ["timestamp '0044-03-15 BC'", "date '20000-01-01'", "timestamptz '0044-03-15 BC'"]
+)
+def test_a_date_of_postgresql_that_python_cannot_represent_is_text_in_a_lenient_table(
+    ward: str, at: str
+) -> None:
     query = f"SELECT 'odd' AS text, {at} AS at UNION ALL SELECT text, now() FROM notes"
     with pytest.raises(PlaceError, match="the query failed"):
         read_sql(ward, query, "notes")

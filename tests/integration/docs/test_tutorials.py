@@ -18,7 +18,9 @@ from tests.support.runs.pipeline import Pipeline
 
 DOCS = ROOT / "docs"
 BLOCKS = re.compile(r"^```bash\n(.*?)^```$", re.M | re.S)
-PAGES = sorted(page for page in DOCS.rglob("*.md") if BLOCKS.search(page.read_text(encoding="utf-8")))
+PAGES = sorted(
+    page for page in DOCS.rglob("*.md") if BLOCKS.search(page.read_text(encoding="utf-8"))
+)
 
 
 def test_there_are_tutorials_with_commands() -> None:
@@ -33,7 +35,12 @@ def test_the_commands_of_a_page_run_as_they_are_printed(page: Path, tmp_path: Pa
     environment = Pipeline(tmp_path / ".wasp").environment
     environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
     done = subprocess.run(
-        ["bash", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=1200
+        ["bash", "-c", script],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=1200,
     )
     assert done.returncode == 0, done.stdout[-1500:] + done.stderr[-1500:]
 
@@ -42,7 +49,9 @@ SETTINGS = [
     pytest.param(part, id=f"{page.stem}-{part.splitlines()[0][:30]}")
     for page in sorted((DOCS / "guides").glob("*.md"))
     for block in re.findall(r"^```yaml\n(.*?)^```$", page.read_text(encoding="utf-8"), re.M | re.S)
-    for part in re.split(r"^(?=execution:)", block, flags=re.M)  # alternatives for one setting, one below the other
+    for part in re.split(
+        r"^(?=execution:)", block, flags=re.M
+    )  # alternatives for one setting, one below the other
     if part
 ]
 
@@ -57,7 +66,9 @@ def test_the_settings_of_a_guide_are_accepted_by_the_plan(
         return
     monkeypatch.chdir(tmp_path)
     for name in ("notes.csv", "held_out.csv"):
-        (tmp_path / name).write_text("note,category,patient\nmy bill is wrong,billing_question,p1\n")
+        (tmp_path / name).write_text(
+            "note,category,patient\nmy bill is wrong,billing_question,p1\n"
+        )
     (tmp_path / "triage.yaml").write_text((TASKS / "support_desk.yaml").read_text())
     demo = (SHIPPED / "demo.yaml").read_text()
     (tmp_path / "mine.yaml").write_text(demo)

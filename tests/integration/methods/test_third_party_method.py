@@ -36,7 +36,9 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 
 def test_the_package_of_the_page_is_short_and_imports_wasp_extend_alone() -> None:
     assert len(PACKAGE.splitlines()) <= 60
-    assert re.findall(r"^from (?!typing|prefect|pydantic).*|^import .*", PACKAGE, re.M) == ["from wasp import extend"]
+    assert re.findall(r"^from (?!typing|prefect|pydantic).*|^import .*", PACKAGE, re.M) == [
+        "from wasp import extend"
+    ]
 
 
 @pytest.mark.runs
@@ -44,7 +46,9 @@ def test_it_passes_its_own_tests(installed: Path) -> None:
     written(installed / "poll.yaml", CONFIG)
     (installed / "test_poll.py").write_text(TESTS)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_poll.py"]
-    done = subprocess.run(command, cwd=installed, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(
+        command, cwd=installed, capture_output=True, text=True, timeout=300, check=False
+    )
     assert "3 passed" in done.stdout, done.stdout
 
 

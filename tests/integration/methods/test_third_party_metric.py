@@ -35,14 +35,24 @@ class TestItsContract(MetricContract):
 
 @pytest.mark.runs
 def test_it_is_measured_tracked_and_compared(tmp_path: Path) -> None:
-    home, folder, config = tmp_path / "home", tmp_path / "site", str(written(tmp_path / "wasp.yaml", CONFIG))
+    home, folder, config = (
+        tmp_path / "home",
+        tmp_path / "site",
+        str(written(tmp_path / "wasp.yaml", CONFIG)),
+    )
     wasp = with_packages(folder, home)
     before = wasp.answer("run", "wasp", "--config", config)
     assert "mean_words" not in before
     install(folder, "wasp_words", SOURCE, {"wasp.metrics": {"mean_words": "wasp_words:METRIC"}})
     run = wasp.answer("run", "wasp", "--config", config)
-    lengths = pd.read_parquet(home / "runs" / run["run_id"] / "synthetic.parquet")["text"].str.split().str.len()
-    assert run["run_id"] == before["run_id"], "the finished run is measured again, and nothing is generated or spent"
+    lengths = (
+        pd.read_parquet(home / "runs" / run["run_id"] / "synthetic.parquet")["text"]
+        .str.split()
+        .str.len()
+    )
+    assert run["run_id"] == before["run_id"], (
+        "the finished run is measured again, and nothing is generated or spent"
+    )
     assert (run["epsilon_spent"], run["accuracy"], run["fid"]) == (
         before["epsilon_spent"],
         before["accuracy"],
@@ -50,7 +60,8 @@ def test_it_is_measured_tracked_and_compared(tmp_path: Path) -> None:
     )
     assert run["mean_words"] == pytest.approx(lengths.mean())
     assert [
-        set(iteration) - set(first) for iteration, first in zip(run["iterations"], before["iterations"], strict=True)
+        set(iteration) - set(first)
+        for iteration, first in zip(run["iterations"], before["iterations"], strict=True)
     ] == [{"mean_words"}] * 2
     with sqlite3.connect(home / "mlflow.db") as database:
         query = "select value from latest_metrics where run_uuid = ? and key = 'texts/mean_words'"

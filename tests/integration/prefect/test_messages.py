@@ -42,7 +42,9 @@ def test_a_wrong_change_is_a_failed_run_with_its_sentence(api: str, home: Path) 
 KEY = "planted-0123456789abcdef"
 
 
-def test_a_key_in_an_error_that_nobody_foresaw(api: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_in_an_error_that_nobody_foresaw(
+    api: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("DESK_API_KEY", KEY)
     ids: list[str] = []
 
@@ -57,7 +59,10 @@ def test_a_key_in_an_error_that_nobody_foresaw(api: str, tmp_path: Path, monkeyp
             fail.submit().result()
 
     with temporary_settings({PREFECT_API_URL: api, PREFECT_LOGGING_TO_API_ENABLED: True}):
-        with pytest.raises(WaspError, match=r"Step 'ask the desk' failed: RuntimeError: the desk does not know \*\*\*"):
+        with pytest.raises(
+            WaspError,
+            match=r"Step 'ask the desk' failed: RuntimeError: the desk does not know \*\*\*",
+        ):
             work()
         mine = {"flow_runs": {"id": {"any_": ids}}}
         logs = {"logs": {"flow_run_id": {"any_": ids}}}
@@ -72,7 +77,11 @@ def test_a_key_in_an_error_that_nobody_foresaw(api: str, tmp_path: Path, monkeyp
 # --- the first command in an empty state folder
 @pytest.mark.runs
 @pytest.mark.parametrize(
-    "words", [("plan", "wasp", "-c", str(DEMO)), ("advise", "--rows", "100", "--classes", "10", "--epsilon", "1")]
+    "words",
+    [
+        ("plan", "wasp", "-c", str(DEMO)),
+        ("advise", "--rows", "100", "--classes", "10", "--epsilon", "1"),
+    ],
 )
 def test_a_first_command_prints_no_warning(tmp_path: Path, words: tuple[str, ...]) -> None:
     process = Pipeline(tmp_path / "home", extra={"HOME": str(tmp_path)}).start(*words)
@@ -84,7 +93,10 @@ def test_a_first_command_prints_no_warning(tmp_path: Path, words: tuple[str, ...
 
 # --- retention as a flow: reported first, removed on request, on a real server
 def test_a_scheduled_cleaning_reports_first_and_removes_on_request(api: str, home: Path) -> None:
-    left, rules = home / "embeddings" / ".x.parquet.00.tmp", Retention(intermediate_older_than="30d")
+    left, rules = (
+        home / "embeddings" / ".x.parquet.00.tmp",
+        Retention(intermediate_older_than="30d"),
+    )
     left.parent.mkdir(mode=0o700)
     left.write_bytes(b"half")
     os.utime(left, (1, 1))

@@ -85,7 +85,9 @@ def test_a_run_waits_for_its_own_artifacts_alone_and_leaves_out_none_of_others(s
     @flow
     def quick() -> None:
         page.defer(lambda: shown.append("quick"))
-        page.flush(0.2)  # the page is still at the other run's: given up, and that of the other is not
+        page.flush(
+            0.2
+        )  # the page is still at the other run's: given up, and that of the other is not
 
     slow()
     assert shown == ["slow"]
@@ -183,7 +185,9 @@ def test_a_long_step_shows_done_and_wanted_rate_and_time_left(server: str) -> No
                 time.sleep(0.4)
                 advance(1)
                 if number == 5:
-                    seen.append(artifacts(server, str(runtime.flow_run.id))["progress-write-clerk-t-2"])
+                    seen.append(
+                        artifacts(server, str(runtime.flow_run.id))["progress-write-clerk-t-2"]
+                    )
 
     @flow
     def work() -> str:
@@ -203,7 +207,9 @@ def test_a_long_step_shows_done_and_wanted_rate_and_time_left(server: str) -> No
 
 
 @pytest.mark.usefixtures("quick")
-def test_a_short_step_and_work_outside_of_a_run_are_not_shown(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_short_step_and_work_outside_of_a_run_are_not_shown(
+    server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     @flow
     def work() -> str:
         with shown("embed", 3) as advance:

@@ -34,7 +34,9 @@ def parent(tmp_path: Path) -> "Iterator[subprocess.Popen[str]]":
     home = tmp_path / "home"
     home.mkdir(mode=0o700)
     prepare_home(home)
-    stored = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_API")}
+    stored = {
+        name: value for name, value in os.environ.items() if not name.startswith("PREFECT_API")
+    }
     environment = stored | {"WASP_HOME": str(home), "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(
         [sys.executable, "-c", PARENT],
@@ -65,10 +67,14 @@ def test_the_server_ends_after_kill_9_of_its_parent(parent: "subprocess.Popen[st
     server = server_of(parent)
     parent.kill()
     parent.wait()
-    wait_until(lambda: not server.is_running() or server.status() == psutil.STATUS_ZOMBIE, seconds=30)
+    wait_until(
+        lambda: not server.is_running() or server.status() == psutil.STATUS_ZOMBIE, seconds=30
+    )
 
 
-def test_a_signal_to_the_group_of_the_command_does_not_reach_the_server(parent: "subprocess.Popen[str]") -> None:
+def test_a_signal_to_the_group_of_the_command_does_not_reach_the_server(
+    parent: "subprocess.Popen[str]",
+) -> None:
     server = server_of(parent)
     os.killpg(parent.pid, signal.SIGINT)
     assert parent.stdout.readline() == "interrupted\n"

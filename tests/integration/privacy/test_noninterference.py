@@ -61,12 +61,29 @@ def run(root: Path, flow: str, rows: pd.DataFrame, declared: int | None = None) 
     private = {"path": str(root / "owner" / "rows.parquet"), "name": "desk", "rows": declared}
     config = pipeline.config(private=None if method == "fusegen" else private, **further)
     if method == "only_private":
-        pipeline.answer("budget", "cap", "desk", "--epsilon", "inf", "--reason", "no noise", "--declare")
-    command = [sys.executable, "-m", "tests.support.processes.fixed_releases", "run", method, "--config", str(config)]
+        pipeline.answer(
+            "budget", "cap", "desk", "--epsilon", "inf", "--reason", "no noise", "--declare"
+        )
+    command = [
+        sys.executable,
+        "-m",
+        "tests.support.processes.fixed_releases",
+        "run",
+        method,
+        "--config",
+        str(config),
+    ]
     done = subprocess.run(
-        [*command, "--json"], cwd=ROOT, env=pipeline.environment, capture_output=True, text=True, timeout=600
+        [*command, "--json"],
+        cwd=ROOT,
+        env=pipeline.environment,
+        capture_output=True,
+        text=True,
+        timeout=600,
     )
-    outcome = Outcome(done.returncode, traces(pipeline.home, done.stdout + done.stderr), durations(pipeline.home))
+    outcome = Outcome(
+        done.returncode, traces(pipeline.home, done.stdout + done.stderr), durations(pipeline.home)
+    )
     (root / "home").rename(root / f"home-{sum(1 for _ in root.glob('home*'))}")
     if done.returncode == 0:
         assert last_json(done.stdout)["state"] == "done", done.stdout
@@ -82,13 +99,18 @@ def interference(
     runs on the second.
     """
     entry, other, again = (run(root, flow, rows, declared) for rows in (first, second, first))
-    errors = [line for run in (entry, other, again) for line in run.traces["output"] if "rror" in line]
+    errors = [
+        line for run in (entry, other, again) for line in run.traces["output"] if "rror" in line
+    ]
     assert (entry.code, other.code, again.code) == (0, 0, 0), errors
     assert_visible(entry)
     timed = slower(entry, again, other)
     if timed:
         timed &= slower(entry, again, run(root, flow, second, declared))
-    return [*blamed(entry.traces, again.traces, other.traces), *sorted(f"duration of {step}" for step in timed)]
+    return [
+        *blamed(entry.traces, again.traces, other.traces),
+        *sorted(f"duration of {step}" for step in timed),
+    ]
 
 
 def slower(entry: Outcome, again: Outcome, other: Outcome) -> set[str]:
@@ -99,36 +121,57 @@ def slower(entry: Outcome, again: Outcome, other: Outcome) -> set[str]:
 
 def assert_visible(outcome: Outcome) -> None:
     """Fail if the comparison would see nothing: every kind of trace of a run must be there, and not be empty."""
-    for ending in ("output", "prefect.db", "mlflow.db", "/report.json", "/summary.json", "/manifest.json"):
+    for ending in (
+        "output",
+        "prefect.db",
+        "mlflow.db",
+        "/report.json",
+        "/summary.json",
+        "/manifest.json",
+    ):
         assert any(lines for name, lines in outcome.traces.items() if name.endswith(ending)), ending
     assert outcome.durations
 
 
-def assert_equal(root: Path, flow: str, first: pd.DataFrame, second: pd.DataFrame, declared: int | None = None) -> None:
+def assert_equal(
+    root: Path, flow: str, first: pd.DataFrame, second: pd.DataFrame, declared: int | None = None
+) -> None:
     result = interference(root, flow, first, second, declared)
     assert not result, "\n".join(result[:20])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("flow", FLOWS)
-def test_a_run_without_one_row_leaves_the_same_outside_the_private_zone(tmp_path: Path, flow: str) -> None:
+def test_a_run_without_one_row_leaves_the_same_outside_the_private_zone(
+    tmp_path: Path, flow: str
+) -> None:
     assert_equal(tmp_path, flow, ROWS, ROWS.drop(index=5))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("flow", ["wasp", "wasp kernel", "dp_sgd_student", "dp_sgd_gen", "dp_kps", "kd_tutor"])
+@pytest.mark.parametrize(
+    "flow", ["wasp", "wasp kernel", "dp_sgd_student", "dp_sgd_gen", "dp_kps", "kd_tutor"]
+)
 def test_a_run_on_one_row_and_on_none_leave_the_same(tmp_path: Path, flow: str) -> None:
-    assert_equal(tmp_path, flow, ROWS.iloc[:1], ROWS.iloc[:0], None if flow.startswith("dp_sgd") else 100)
+    assert_equal(
+        tmp_path, flow, ROWS.iloc[:1], ROWS.iloc[:0], None if flow.startswith("dp_sgd") else 100
+    )
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("flow", ["wasp", "wasp kernel", "dp_sgd_student", "dp_sgd_gen", "dp_kps", "kd_tutor"])
-def test_rows_that_cannot_be_used_change_nothing_outside_the_private_zone(tmp_path: Path, flow: str) -> None:
+@pytest.mark.parametrize(
+    "flow", ["wasp", "wasp kernel", "dp_sgd_student", "dp_sgd_gen", "dp_kps", "kd_tutor"]
+)
+def test_rows_that_cannot_be_used_change_nothing_outside_the_private_zone(
+    tmp_path: Path, flow: str
+) -> None:
     assert_equal(tmp_path, flow, pd.concat([ROWS, ODD]), ROWS)
 
 
 @pytest.mark.slow
-def test_the_comparison_sees_votes_that_depend_on_the_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_comparison_sees_votes_that_depend_on_the_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(LEAKS, "1")
     result = interference(tmp_path, "wasp", ROWS, ROWS.drop(index=5))
     assert any("release.parquet" in difference for difference in result)
@@ -140,7 +183,10 @@ def test_the_comparison_sees_a_step_that_takes_longer_with_one_row_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(LINGERS, str(len(ROWS)))
-    assert interference(tmp_path, "wasp", ROWS, ROWS.drop(index=5)) == ["duration of vote t=0", "duration of vote t=1"]
+    assert interference(tmp_path, "wasp", ROWS, ROWS.drop(index=5)) == [
+        "duration of vote t=0",
+        "duration of vote t=1",
+    ]
 
 
 # --- the comparison of runs: chance between two equal runs is not blamed, and every other difference is
@@ -160,5 +206,7 @@ AGAIN = {"output": ["a", "random 2"], "plan.json": ["x"]}
     ],
     ids=["chance", "a line that both equal runs have", "files without chance"],
 )
-def test_what_differs_between_equal_runs_alone_is_chance(other: dict[str, list[str]], differences: list[str]) -> None:
+def test_what_differs_between_equal_runs_alone_is_chance(
+    other: dict[str, list[str]], differences: list[str]
+) -> None:
     assert blamed(ONE, AGAIN, other) == differences

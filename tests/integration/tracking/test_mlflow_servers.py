@@ -11,7 +11,9 @@ from connectors.tracking.address import page, redact, scrub
 from tests.support.servers.ports import free_port
 from tests.support.tracking import history, run_at, the_run, timed, whole_run
 
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("mlflow") is None, reason="needs the extra `tracking`")
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("mlflow") is None, reason="needs the extra `tracking`"
+)
 
 
 class HealthyOnlyAtFirstSight(http.server.BaseHTTPRequestHandler):
@@ -29,7 +31,9 @@ class HealthyOnlyAtFirstSight(http.server.BaseHTTPRequestHandler):
         pass
 
 
-def test_a_server_that_hangs_after_its_health_answer_delays_a_run_by_less_than_ten_seconds(tmp_path):
+def test_a_server_that_hangs_after_its_health_answer_delays_a_run_by_less_than_ten_seconds(
+    tmp_path,
+):
     served = http.server.ThreadingHTTPServer(("127.0.0.1", 0), HealthyOnlyAtFirstSight)
     served.daemon_threads = True
     threading.Thread(target=served.serve_forever, daemon=True).start()
@@ -48,7 +52,10 @@ def test_a_password_in_the_address_is_in_no_file_and_no_message(store, tmp_path,
         assert "w0rd" not in text
         assert "nurse" not in text
     assert "127.0.0.1" in run.problem
-    assert redact("postgresql+psycopg2://u:p@db/x?password=q") == "postgresql+psycopg2://***@db/x?password=***"
+    assert (
+        redact("postgresql+psycopg2://u:p@db/x?password=q")
+        == "postgresql+psycopg2://***@db/x?password=***"
+    )
 
 
 def test_a_link_uses_the_address_that_browsers_type(monkeypatch):
@@ -65,9 +72,13 @@ def test_a_server_gets_everything_once_and_links_to_the_run(server, tmp_path):
     client, run = the_run(server, "served")
     assert sent.is_sent
     assert history(server, "fid", "served") == [(0, 0.5), (1, 0.4), (2, 0.3)]
-    assert [entry.path for entry in client.list_artifacts(run.info.run_id, "plots")] == ["plots/fid.svg"]
+    assert [entry.path for entry in client.list_artifacts(run.info.run_id, "plots")] == [
+        "plots/fid.svg"
+    ]
     assert sent.mlflow_run_id == run.info.run_id
-    assert sent.ui_link() == f"{server}/#/experiments/{run.info.experiment_id}/runs/{run.info.run_id}"
+    assert (
+        sent.ui_link() == f"{server}/#/experiments/{run.info.experiment_id}/runs/{run.info.run_id}"
+    )
     time.sleep(0.01)
     whole_run(run_at(server, tmp_path), run_id="served", flow_run="f-2")
     _, again = the_run(server, "served")

@@ -18,7 +18,10 @@ def test_a_closed_port_is_said_once_at_the_first_refusal(vendor, tmp_path, caplo
     monkeypatch.setattr(endpoint_limiter, "FIRST_WAIT", 0.01)
     port = free_port()
     model = recording(vendor, f"http://127.0.0.1:{port}", tmp_path)
-    with caplog.at_level(logging.WARNING, "connectors"), pytest.raises(TemporaryError, match="unreachable"):
+    with (
+        caplog.at_level(logging.WARNING, "connectors"),
+        pytest.raises(TemporaryError, match="unreachable"),
+    ):
         model.complete(writings(20))
     said = [record.getMessage() for record in caplog.records]
     assert said == [f"Model 'writer': 127.0.0.1:{port} refuses connections; trying for two minutes"]
@@ -31,7 +34,9 @@ def model_of_litellm(endpoint: str) -> LiteLlmModel:
 
 def test_only_a_host_that_refuses_now_is_listed(tmp_path, monkeypatch):
     port = free_port()
-    assert recording("openai", f"http://127.0.0.1:{port}", tmp_path).refused_hosts() == [f"127.0.0.1:{port}"]
+    assert recording("openai", f"http://127.0.0.1:{port}", tmp_path).refused_hosts() == [
+        f"127.0.0.1:{port}"
+    ]
     assert recording("openai", "http://no-such-host.invalid", tmp_path).refused_hosts() == []
     assert model_of_litellm(f"http://127.0.0.1:{port}").refused_hosts() == [f"127.0.0.1:{port}"]
     assert model_of_litellm("").refused_hosts() == []

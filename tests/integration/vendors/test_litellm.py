@@ -19,7 +19,9 @@ from tests.support.servers.vendor_messages import with_usage
 from tests.support.servers.vendor_models import writings
 
 IS_INSTALLED = importlib.util.find_spec("litellm") is not None
-needs_litellm = pytest.mark.skipif(not IS_INSTALLED, reason="litellm is not installed: pip install litellm")
+needs_litellm = pytest.mark.skipif(
+    not IS_INSTALLED, reason="litellm is not installed: pip install litellm"
+)
 
 
 @pytest.mark.parametrize("model", ["gpt-4o", "/gpt-4o", "openai/"])
@@ -43,11 +45,24 @@ class LiteLlmPromises(VendorPromises):
     def open(self, *servers: Any, **options: Any) -> Any:
         urls = [server.url + self.suffix for server in servers]
         key = {"key": f"env:{self.variable}"}
-        arguments = {"concurrency": 1, "timeout": 2, "tries": 3, "endpoints": urls, **key, **options}
+        arguments = {
+            "concurrency": 1,
+            "timeout": 2,
+            "tries": 3,
+            "endpoints": urls,
+            **key,
+            **options,
+        }
         return self.connector.from_spec(ModelSpec("writer", "vendor", self.model_name, arguments))
 
     # litellm converts counts of other types
-    estimates: ClassVar[Any] = [(11, 7, False), (None, 7, True), (11, None, True), (0, 7, True), (11, 0, True)]
+    estimates: ClassVar[Any] = [
+        (11, 7, False),
+        (None, 7, True),
+        (11, None, True),
+        (0, 7, True),
+        (11, 0, True),
+    ]
 
 
 @needs_litellm
@@ -90,9 +105,9 @@ class TestAnthropicRoute(LiteLlmPromises):
         server.plan = lambda request: with_usage(request, None, "A text of some words.")
         model = self.open(server, price={"input": 100.0, "output": 300.0}, tries=1)
         cost_budget = CostBudget(tmp_path / "money.jsonl", most=1.0)
-        (answer,) = Recording(model, CompletionStore(tmp_path / "answers"), cost_budget=cost_budget).complete(
-            writings(1)
-        )
+        (answer,) = Recording(
+            model, CompletionStore(tmp_path / "answers"), cost_budget=cost_budget
+        ).complete(writings(1))
         assert answer.finish_reason == "error"
         assert (
             cost_budget.spent

@@ -22,7 +22,13 @@ class TestChat(VendorPromises):
     variable = "OPENAI_API_KEY"
 
     def test_the_request_is_the_documented_one(self, server):
-        options = {"temperature": 0.7, "top_p": 0.9, "stop": "END", "system": "You write.", "extra": {"min_p": 0.1}}
+        options = {
+            "temperature": 0.7,
+            "top_p": 0.9,
+            "stop": "END",
+            "system": "You write.",
+            "extra": {"min_p": 0.1},
+        }
         self.open(server, **options).complete([Prompt("Write.", "a", max_tokens=33, seed=5)])
         (request,) = server.requests
         assert request.path == "/v1/chat/completions"
@@ -49,7 +55,9 @@ class TestChat(VendorPromises):
         answers = self.open(server).complete(writings(5))
         assert all(answer.finish_reason == "stop" for answer in answers)
         assert server.count == 6
-        assert [("max_tokens" in request.body) for request in server.requests] == [True] + [False] * 5
+        assert [("max_tokens" in request.body) for request in server.requests] == [True] + [
+            False
+        ] * 5
         assert server.requests[-1].body["max_completion_tokens"] == 256
 
     def test_openai_itself_is_called_with_the_newer_limit(self):
@@ -105,7 +113,9 @@ class TestLegacyCompletions(TestChat):
         return super().open(*servers, **{"api": "completions", **options})
 
     def test_the_request_is_the_documented_one(self, server):
-        self.open(server, temperature=1.0, top_k=50).complete([Prompt("Write.", "a", max_tokens=33, seed=5)])
+        self.open(server, temperature=1.0, top_k=50).complete(
+            [Prompt("Write.", "a", max_tokens=33, seed=5)]
+        )
         (request,) = server.requests
         assert request.path == "/v1/completions"
         assert request.body == {
@@ -114,7 +124,10 @@ class TestLegacyCompletions(TestChat):
 
     def test_azure_is_called_by_deployment_and_version(self, server):
         self.open(endpoints=[server.url], azure={"api_version": "2024-10-21"}).complete(writings(1))
-        assert server.requests[0].path == "/openai/deployments/some-model/completions?api-version=2024-10-21"
+        assert (
+            server.requests[0].path
+            == "/openai/deployments/some-model/completions?api-version=2024-10-21"
+        )
 
     test_a_refusal_field_is_a_refusal = None
     test_openai_itself_is_called_with_the_newer_limit = None

@@ -24,10 +24,18 @@ def test_calls_are_counted_by_outcome_and_summed(tmp_path):
         host = server.url.removeprefix("http://")
         (calls,) = model.traffic().values()
         assert list(model.traffic()) == [host]
-        assert calls.counts == {"answered": 10, "refused": 2, "failed": 1, "timed_out": 1, "repeated": 4}
+        assert calls.counts == {
+            "answered": 10,
+            "refused": 2,
+            "failed": 1,
+            "timed_out": 1,
+            "repeated": 4,
+        }
         assert 0.045 < calls.seconds(0.5) < 0.2
         assert model.in_flight() == (0, 1)
-        assert state_of(model).startswith("0 of 1 in flight, 2 refused, 1 failed, 1 timed out, p95 0.")
+        assert state_of(model).startswith(
+            "0 of 1 in flight, 2 refused, 1 failed, 1 timed out, p95 0."
+        )
         twice = calls + calls
         assert twice.answered == 20
         assert twice.since(calls).counts == calls.counts
@@ -36,7 +44,13 @@ def test_calls_are_counted_by_outcome_and_summed(tmp_path):
 
 @pytest.mark.parametrize(
     ("served", "warns"),
-    [("m", False), ("m-2026-11-01", False), ("vendor/m", False), ("cheap-model", True), (None, False)],
+    [
+        ("m", False),
+        ("m-2026-11-01", False),
+        ("vendor/m", False),
+        ("cheap-model", True),
+        (None, False),
+    ],
 )
 def test_another_model_than_requested_is_said_once_and_kept(served, warns, tmp_path, caplog):
     def answer(request):
@@ -49,12 +63,16 @@ def test_another_model_than_requested_is_said_once_and_kept(served, warns, tmp_p
         model.complete(writings(5))
     messages = [record.getMessage() for record in caplog.records]
     assert messages == (
-        ["Model 'writer': requested 'm', but the server used 'cheap-model'. Check `model`."] if warns else []
+        ["Model 'writer': requested 'm', but the server used 'cheap-model'. Check `model`."]
+        if warns
+        else []
     )
     (calls,) = model.traffic().values()
     assert calls.served == (("cheap-model",) if warns else ())
     with sqlite3.connect(model.store.file(model.identity)) as database:
-        rows = database.execute("SELECT request_id, served_model FROM answers ORDER BY request_id").fetchall()
+        rows = database.execute(
+            "SELECT request_id, served_model FROM answers ORDER BY request_id"
+        ).fetchall()
     assert rows == [(f"call {number}", served or "") for number in range(5)]
 
     assert calls.from_others == (5 if warns else 0)
@@ -62,7 +80,11 @@ def test_another_model_than_requested_is_said_once_and_kept(served, warns, tmp_p
 
 @pytest.mark.parametrize(
     ("tokens", "short"),
-    [(lambda size: size // 4, 0), (lambda size: min(size // 4, 100), 4), (lambda size: size // 12, 8)],
+    [
+        (lambda size: size // 4, 0),
+        (lambda size: min(size // 4, 100), 4),
+        (lambda size: size // 12, 8),
+    ],
     ids=["whole", "cut at 100 tokens", "below a tenth of the bytes"],
 )
 def test_a_server_that_cuts_prompts_is_said_once_and_counted(tokens, short, tmp_path, caplog):
@@ -99,8 +121,17 @@ def test_no_prompt_follows_a_redirect(vendor, status, tmp_path):
 @pytest.mark.parametrize(
     "detail",
     [
-        [{"loc": ["body", "seed"], "msg": "Extra inputs are not permitted", "type": "extra_forbidden"}],
-        [{"loc": ["body", "top_p"], "msg": "too large"}, {"loc": ["body", "seed"], "msg": "not permitted"}],
+        [
+            {
+                "loc": ["body", "seed"],
+                "msg": "Extra inputs are not permitted",
+                "type": "extra_forbidden",
+            }
+        ],
+        [
+            {"loc": ["body", "top_p"], "msg": "too large"},
+            {"loc": ["body", "seed"], "msg": "not permitted"},
+        ],
     ],
 )
 def test_a_field_that_the_server_refuses_is_named(detail, tmp_path):
@@ -123,7 +154,9 @@ def test_nothing_is_paid_twice_while_the_store_is_locked(tmp_path):
     with VendorServer(latency=0.2) as server:
         model = recording("openai", server.url, tmp_path, timeout=0.8, concurrency=32)
         model.complete(writings(4))
-        other = sqlite3.connect(model.store.file(model.identity), isolation_level=None, check_same_thread=False)
+        other = sqlite3.connect(
+            model.store.file(model.identity), isolation_level=None, check_same_thread=False
+        )
 
         def hold():
             time.sleep(0.3)

@@ -31,7 +31,12 @@ from tests.support.servers.vendor import VendorServer
 from tests.support.servers.vendor_messages import Reply, Request, ok, text_for
 
 REFUSAL = "I am sorry, but I cannot help with that request."
-RUNS: dict[str, type[Run]] = {"wasp": WaspRun, "aug_pe": AugPeRun, "pre_text": PreTextRun, "kd_tutor": KdRun}
+RUNS: dict[str, type[Run]] = {
+    "wasp": WaspRun,
+    "aug_pe": AugPeRun,
+    "pre_text": PreTextRun,
+    "kd_tutor": KdRun,
+}
 CONCURRENCY = 16
 SHORT = {"guidance": "votes", "iterations": 2, "samples": 48, "votes": 4, "examples": 4}
 
@@ -43,7 +48,9 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[VendorServer]:
         yield running
 
 
-def opened(home: Path, server: VendorServer, flow: str = "wasp", style: str = "auto", **method: Any) -> Run:
+def opened(
+    home: Path, server: VendorServer, flow: str = "wasp", style: str = "auto", **method: Any
+) -> Run:
     values = SMALL | FURTHER.get(flow, {}) | {"plms": [server.plm(style=style)], "test": None}
     values["method"] = (SHORT if flow == "wasp" else METHODS[flow]) | method
     if method.get("guidance") == "kernel":
@@ -73,21 +80,30 @@ def one_class_refused(request: Request) -> Reply:
     return ok(request, REFUSAL if "login" in request.prompt else text_for(request))
 
 
-@pytest.mark.parametrize("text", [" ", "<html><body>502</body></html>", "word " * 60_000, "\x01\ufffd\x1f", REFUSAL])
+@pytest.mark.parametrize(
+    "text", [" ", "<html><body>502</body></html>", "word " * 60_000, "\x01\ufffd\x1f", REFUSAL]
+)
 def test_a_vote_over_no_texts_is_not_paid(tmp_path: Path, server: VendorServer, text: str) -> None:
     server.plan = lambda request: ok(request, text)
     run = opened(tmp_path / "home", server)
     written = written_by(run)
-    assert re.search(r"none of its first 24 answers is usable \(24 \w+\), for example \".*\" and \"", written[0].down)
+    assert re.search(
+        r"none of its first 24 answers is usable \(24 \w+\), for example \".*\" and \"",
+        written[0].down,
+    )
     assert 24 <= server.count <= 24 + 2 * CONCURRENCY, "not the rounds of 570 calls"
-    with pytest.raises(FinalError, match="Every PLM is down in iteration 0. gpt: .*none of its first 24 answers"):
+    with pytest.raises(
+        FinalError, match="Every PLM is down in iteration 0. gpt: .*none of its first 24 answers"
+    ):
         run.require_texts(0, written)
     with pytest.raises(TooFewTextsError, match=r"6 of 6 classes .*'login_problem' has 0 of 4"):
         release(run, written)
     assert kinds(run) == ["register", "reserve"]
 
 
-def test_a_model_of_style_list_continues_lists_and_varies_texts_by_lists(tmp_path: Path, server: VendorServer) -> None:
+def test_a_model_of_style_list_continues_lists_and_varies_texts_by_lists(
+    tmp_path: Path, server: VendorServer
+) -> None:
     run = opened(tmp_path, server, "aug_pe", "list", variation="paraphrase")
     (table,) = written_by(run)
     new = set(server.prompts)
@@ -96,10 +112,14 @@ def test_a_model_of_style_list_continues_lists_and_varies_texts_by_lists(tmp_pat
     write_samples(run.tools, job)
     varied = set(server.prompts) - new
     assert varied
-    assert all(", said in different ways." in prompt and prompt.endswith("\n2.") for prompt in varied)
+    assert all(
+        ", said in different ways." in prompt and prompt.endswith("\n2.") for prompt in varied
+    )
 
 
-def test_reasoning_that_uses_all_tokens_is_stopped_early_with_advice(tmp_path: Path, server: VendorServer) -> None:
+def test_reasoning_that_uses_all_tokens_is_stopped_early_with_advice(
+    tmp_path: Path, server: VendorServer
+) -> None:
     server.plan = lambda request: ok(request, None, "length", (20, 60))
     run = opened(tmp_path / "home", server)
     (written,) = written_by(run)
@@ -108,7 +128,9 @@ def test_reasoning_that_uses_all_tokens_is_stopped_early_with_advice(tmp_path: P
     assert server.count <= 24 + 2 * CONCURRENCY
 
 
-def test_a_resumed_run_judges_new_answers_and_not_the_stored_ones(tmp_path: Path, server: VendorServer) -> None:
+def test_a_resumed_run_judges_new_answers_and_not_the_stored_ones(
+    tmp_path: Path, server: VendorServer
+) -> None:
     server.plan = lambda request: ok(request, REFUSAL)
     run = opened(tmp_path / "home", server)
     assert written_by(run)[0].down
@@ -136,7 +158,9 @@ def test_every_release_that_depends_on_texts_needs_some_of_each_class(
     server.plan = one_class_refused
     run = opened(tmp_path / "home", server, flow, **method)
     written = written_by(run)
-    with pytest.raises(TooFewTextsError, match=r"1 of 6 classes .*'login_problem' has 0 of \d+ \(gpt: .*refusal"):
+    with pytest.raises(
+        TooFewTextsError, match=r"1 of 6 classes .*'login_problem' has 0 of \d+ \(gpt: .*refusal"
+    ):
         release(run, written)
     assert kinds(run) == ["register", "reserve"]
 
@@ -161,7 +185,9 @@ def test_a_stop_right_after_writing_names_its_step_and_returns_the_reservation(
     assert kinds(run) == ["register", "reserve", "finish"]
 
 
-def test_a_resumed_run_requests_the_missing_texts_alone(tmp_path: Path, server: VendorServer) -> None:
+def test_a_resumed_run_requests_the_missing_texts_alone(
+    tmp_path: Path, server: VendorServer
+) -> None:
     server.plan = one_class_refused
     run = opened(tmp_path / "home", server)
     before = written_by(run)
@@ -181,7 +207,9 @@ def test_a_resumed_run_requests_the_missing_texts_alone(tmp_path: Path, server: 
 def test_a_release_that_is_in_the_ledger_is_read_back_whatever_it_was_about(
     tmp_path: Path, server: VendorServer
 ) -> None:
-    server.plan = lambda request: ok(request, "I cannot log in to my account." if "login" in request.prompt else "")
+    server.plan = lambda request: ok(
+        request, "I cannot log in to my account." if "login" in request.prompt else ""
+    )
     run = opened(tmp_path / "home", server)
     written, spec = written_by(run), run.vote_spec(0)
     vote(run.tools, replace(spec, needed={"login_problem": 1}), written)

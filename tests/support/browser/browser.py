@@ -90,7 +90,11 @@ class Browser:
 
         def clicked() -> bool:
             element = self.shown(path)
-            if element is not None and element.is_enabled() and self.driver.execute_async_script(STILL, element):
+            if (
+                element is not None
+                and element.is_enabled()
+                and self.driver.execute_async_script(STILL, element)
+            ):
                 element.click()
                 return True
             return False
@@ -130,7 +134,13 @@ class Browser:
 
         def held() -> tuple[str]:
             element = self.driver.find_element(By.XPATH, box)
-            return (str(element.get_attribute("aria-checked") or element.get_attribute("value") or element.text),)
+            return (
+                str(
+                    element.get_attribute("aria-checked")
+                    or element.get_attribute("value")
+                    or element.text
+                ),
+            )
 
         (value,) = self.wait(" > ".join(labels), held)
         return str(value)
@@ -149,11 +159,16 @@ class Browser:
     def size(self, height: int) -> None:
         size = {"width": WIDTH, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-        self.wait(f"a window of height {height}", lambda: self.driver.execute_script("return innerHeight") == height)
+        self.wait(
+            f"a window of height {height}",
+            lambda: self.driver.execute_script("return innerHeight") == height,
+        )
 
     def complaints(self) -> list[str]:
         """Return the errors of the console since the last look."""
-        return [line["message"] for line in self.driver.get_log("browser") if line["level"] == "SEVERE"]
+        return [
+            line["message"] for line in self.driver.get_log("browser") if line["level"] == "SEVERE"
+        ]
 
     def latest(self) -> None:
         """Go on in the window that was opened last."""

@@ -34,7 +34,9 @@ class Story:
         self.window.open(f"{self.site.prefect}/v2/deployments?limit=50")
         # Other flows have a deployment of that name too.
         location = self.site.deployment(DEPLOYMENT)["id"]
-        self.window.press(f"//a[contains(@href, '/deployment/{location}')]", f"link to {DEPLOYMENT}")
+        self.window.press(
+            f"//a[contains(@href, '/deployment/{location}')]", f"link to {DEPLOYMENT}"
+        )
         self.window.see("Runs", "Schedules")
         self.window.click("Run")
         self.window.click("Custom run", "menuitem")
@@ -44,7 +46,9 @@ class Story:
         """Send the form; return the id of the run that it made."""
         before = {run["id"] for run in self.site.flow_runs()}
         self.window.click("Submit")
-        made = self.window.wait("a new run", lambda: {run["id"] for run in self.site.flow_runs()} - before)
+        made = self.window.wait(
+            "a new run", lambda: {run["id"] for run in self.site.flow_runs()} - before
+        )
         return str(made.pop())
 
     def open_run(self, flow_run: str, tab: str = "Logs") -> None:

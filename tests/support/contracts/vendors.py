@@ -21,7 +21,14 @@ from connectors.models.base.cost_limit import CostBudget
 from connectors.models.vendors import endpoint_limiter
 from tests.support.servers.vendor import VendorServer
 from tests.support.servers.vendor_faults import FAULTS, Fault, cost
-from tests.support.servers.vendor_messages import billed_tokens, failure, no_choices, ok, text_for, with_usage
+from tests.support.servers.vendor_messages import (
+    billed_tokens,
+    failure,
+    no_choices,
+    ok,
+    text_for,
+    with_usage,
+)
 from tests.support.servers.vendor_models import writings
 from wasp.testing import LanguageModelContract
 
@@ -81,8 +88,12 @@ class VendorPromises(LanguageModelContract):
         answer = reply if callable(reply) else lambda request: reply
         server.plan = lambda request: answer(request) if "number 0" in request.prompt else None
         remaining: list[tuple[int, Completion]] = []
-        first, second = self.open(server).complete(writings(2), lambda i, c: remaining.append((i, c)))
-        assert server.count == (3 if name == "no choices" else 4), "an empty completion is requested twice"
+        first, second = self.open(server).complete(
+            writings(2), lambda i, c: remaining.append((i, c))
+        )
+        assert server.count == (3 if name == "no choices" else 4), (
+            "an empty completion is requested twice"
+        )
         assert first.finish_reason == "error"
         assert first.error
         assert second.finish_reason == "stop"
@@ -96,13 +107,17 @@ class VendorPromises(LanguageModelContract):
         assert server.count == 5
 
     def test_the_wish_to_wait_is_granted(self, server):
-        server.script.append(failure(429, "slow down", "rate_limit_error", headers={"retry-after": "0.4"}))
+        server.script.append(
+            failure(429, "slow down", "rate_limit_error", headers={"retry-after": "0.4"})
+        )
         self.open(server).complete(writings(2))
         times = [request.at for request in server.requests]
         assert len(times) == 3
         assert times[1] - times[0] >= 0.4
 
-    @pytest.mark.parametrize("name", ["401", "403", "404", "402", "no balance", "quota used up", "an option"])
+    @pytest.mark.parametrize(
+        "name", ["401", "403", "404", "402", "no balance", "quota used up", "an option"]
+    )
     def test_what_ends_the_model_is_called_once_and_says_what_to_do(self, server, name):
         server.script.extend([FAULTS[name].reply] * 9)
         with pytest.raises(FinalError, match=f"'writer' at 127.0.0.1:{server.port}: ") as raised:
@@ -110,7 +125,9 @@ class VendorPromises(LanguageModelContract):
         assert server.count == 1
         assert KEY not in str(raised.value)
 
-    def test_an_endpoint_that_is_down_opens_the_circuit_and_is_probed_before_it_is_given_up(self, server):
+    def test_an_endpoint_that_is_down_opens_the_circuit_and_is_probed_before_it_is_given_up(
+        self, server
+    ):
         server.plan = lambda request: failure(503)
         with pytest.raises(TemporaryError):
             self.open(server).complete(writings(50))
@@ -126,7 +143,9 @@ class VendorPromises(LanguageModelContract):
         assert server.count == 4 + 2, "two probes of the key that worked before"
 
     def test_a_refusal_that_only_one_prompt_gets_is_the_prompts(self, server):
-        server.plan = lambda request: failure(403, "not here") if "number 3" in request.prompt else None
+        server.plan = lambda request: (
+            failure(403, "not here") if "number 3" in request.prompt else None
+        )
         answers = self.open(server).complete(writings(6))
         reasons = ["stop"] * 6
         reasons[3] = "error"
@@ -145,7 +164,10 @@ class VendorPromises(LanguageModelContract):
     def test_an_endpoint_with_a_bad_key_leaves_its_requests_to_the_others(self, monkeypatch):
         monkeypatch.setenv("OTHER_KEY", "another-key-0001")
         with VendorServer(plan=lambda request: failure(401)) as bad, VendorServer() as good:
-            entries = [{"url": bad.url + self.suffix, "key": "env:OTHER_KEY"}, good.url + self.suffix]
+            entries = [
+                {"url": bad.url + self.suffix, "key": "env:OTHER_KEY"},
+                good.url + self.suffix,
+            ]
             answers = self.open(endpoints=entries).complete(writings(10))
             assert {request.key for request in bad.requests} == {"another-key-0001"}
             assert {request.key for request in good.requests} == {KEY}
@@ -199,22 +221,40 @@ class VendorPromises(LanguageModelContract):
             return with_usage(request, None)
 
         server.plan = answer
-        options = {"system": system} if system and "system" in self.open(server).options.decoding else {}
+        options = (
+            {"system": system} if system and "system" in self.open(server).options.decoding else {}
+        )
         model = self.open(server, price=price, tries=1, max_tokens=20, concurrency=8, **options)
-        recording = self.paying(model, tmp_path, 15 * model.worst_dollars(model.request(writings(1)[0])))
+        recording = self.paying(
+            model, tmp_path, 15 * model.worst_dollars(model.request(writings(1)[0]))
+        )
         cost_budget, store = recording.cost_budget, recording.store
         with pytest.raises(MoneyError, match=r"of which .* estimated"):
             recording.complete(writings(300))
         assert 10 < len(bill) < 300
-        assert sum(bill) <= cost_budget.spent <= cost_budget.most, (sum(bill), cost_budget.spent, cost_budget.most)
-        assert cost_budget.estimated == cost_budget.spent == CostBudget(cost_budget.journal).estimated
+        assert sum(bill) <= cost_budget.spent <= cost_budget.most, (
+            sum(bill),
+            cost_budget.spent,
+            cost_budget.most,
+        )
+        assert (
+            cost_budget.estimated == cost_budget.spent == CostBudget(cost_budget.journal).estimated
+        )
         stored = [entry.completion for entry in store.since(model.identity, 0)]
         assert len(stored) == len(bill)
         assert all(completion.estimated for completion in stored)
         assert sum(completion.dollars for completion in stored) == pytest.approx(cost_budget.spent)
 
     @pytest.mark.parametrize(
-        "name", ["cut off", "malformed JSON", "HTML with status 200", "dropped", "later than the timeout", "no choices"]
+        "name",
+        [
+            "cut off",
+            "malformed JSON",
+            "HTML with status 200",
+            "dropped",
+            "later than the timeout",
+            "no choices",
+        ],
     )
     def test_a_cap_holds_when_answers_are_billed_and_lost(self, server, tmp_path, name):
         price, lose, bill = {"input": 1000.0, "output": 3000.0}, random.Random(5), []
@@ -227,12 +267,20 @@ class VendorPromises(LanguageModelContract):
             return reply(request) if callable(reply) else reply
 
         server.plan = answer
-        model = self.open(server, price=price, max_tokens=20, concurrency=8, timeout=self.short_timeout)
-        recording = self.paying(model, tmp_path, 60 * model.worst_dollars(model.request(writings(1)[0])))
+        model = self.open(
+            server, price=price, max_tokens=20, concurrency=8, timeout=self.short_timeout
+        )
+        recording = self.paying(
+            model, tmp_path, 60 * model.worst_dollars(model.request(writings(1)[0]))
+        )
         with pytest.raises(MoneyError):
             recording.complete(writings(900))
         cost_budget = recording.cost_budget
-        assert sum(bill) <= cost_budget.spent <= cost_budget.most, (sum(bill), cost_budget.spent, cost_budget.most)
+        assert sum(bill) <= cost_budget.spent <= cost_budget.most, (
+            sum(bill),
+            cost_budget.spent,
+            cost_budget.most,
+        )
         assert cost_budget.spent >= 0.95 * cost_budget.most
         assert (cost_budget.estimated > 0) == (name != "no choices")
         assert CostBudget(cost_budget.journal).spent == pytest.approx(cost_budget.spent)
@@ -256,9 +304,15 @@ class VendorPromises(LanguageModelContract):
     def test_a_cap_of_a_little_more_than_the_cost_slows_nothing_down(self, tmp_path):
         seconds = {}
         for share in (None, 1.2):
-            with VendorServer(latency=0.1, plan=lambda request: ok(request, tokens=(11, 60))) as server:
-                model = self.open(server, price={"input": 1.0, "output": 3.0}, max_tokens=150, concurrency=24)
-                recording = self.paying(model, tmp_path / f"{share}", share and share * 300 * (11 + 180) / 1e6)
+            with VendorServer(
+                latency=0.1, plan=lambda request: ok(request, tokens=(11, 60))
+            ) as server:
+                model = self.open(
+                    server, price={"input": 1.0, "output": 3.0}, max_tokens=150, concurrency=24
+                )
+                recording = self.paying(
+                    model, tmp_path / f"{share}", share and share * 300 * (11 + 180) / 1e6
+                )
                 began = time.monotonic()
                 recording.complete(writings(300))
                 seconds[share] = time.monotonic() - began
@@ -278,14 +332,24 @@ class VendorPromises(LanguageModelContract):
     ]
 
     def test_a_missing_or_impossible_count_is_estimated_from_bytes(self, server):
-        names = ("input_tokens", "output_tokens") if self.suffix == "" else ("prompt_tokens", "completion_tokens")
+        names = (
+            ("input_tokens", "output_tokens")
+            if self.suffix == ""
+            else ("prompt_tokens", "completion_tokens")
+        )
         model = self.open(server, price={"input": 0.0, "output": 0.0})
         for read, written, estimated in self.estimates:
-            usage = {name: value for name, value in zip(names, (read, written), strict=True) if value is not None}
+            usage = {
+                name: value
+                for name, value in zip(names, (read, written), strict=True)
+                if value is not None
+            }
             server.script.append(partial(with_usage, usage=usage, text="x" * 90))
             (answer,) = model.complete([Prompt("y" * 300, "a")])
             assert answer.estimated is estimated, (read, written)
-            assert (answer.tokens_in == 11) if read == 11 else (100 <= answer.tokens_in <= 120), read
+            assert (answer.tokens_in == 11) if read == 11 else (100 <= answer.tokens_in <= 120), (
+                read
+            )
             assert answer.tokens_out == (7 if written == 7 and written is not True else 30), written
             assert answer.usage.estimated_calls == estimated
 
@@ -320,7 +384,9 @@ class VendorPromises(LanguageModelContract):
             model.complete(writings(5), lambda i, c: remaining.append(c))
         assert {request.key for request in server.requests} == {KEY}
         # The first frame is this test, which knows the key.
-        trace = traceback.StackSummary.extract(traceback.walk_tb(raised.tb.tb_next), capture_locals=True)
+        trace = traceback.StackSummary.extract(
+            traceback.walk_tb(raised.tb.tb_next), capture_locals=True
+        )
         assert len(trace) >= 4
         seen = (
             "".join(trace.format())
@@ -356,7 +422,9 @@ class VendorPromises(LanguageModelContract):
         ({"tries": True}, "tries"),
     ]
 
-    @pytest.mark.parametrize(("options", "said"), wrong, ids=[next(iter(options)) for options, _ in wrong])
+    @pytest.mark.parametrize(
+        ("options", "said"), wrong, ids=[next(iter(options)) for options, _ in wrong]
+    )
     def test_wrong_options_are_named_and_keys_not_repeated(self, server, options, said):
         with pytest.raises(ConfigError, match=said) as raised:
             self.open(server, **options)
@@ -365,6 +433,9 @@ class VendorPromises(LanguageModelContract):
 
     def test_the_identity_follows_decoding_and_not_the_address(self, server):
         item = self.open(server)
-        assert self.open(endpoints=["https://elsewhere.example/v1"], concurrency=9).identity == item.identity
+        assert (
+            self.open(endpoints=["https://elsewhere.example/v1"], concurrency=9).identity
+            == item.identity
+        )
         assert self.open(server, temperature=0.3).identity != item.identity
         assert self.open(server, edition="two").identity != item.identity

@@ -48,7 +48,11 @@ def squared_bound(votes: int) -> int:
 def elections(draw: Any, persons: bool = False) -> tuple[Ballot, Candidates]:
     """Draw small elections full of ties: few distinct vectors, up to three classes, a label without candidates."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
-    votes, size, number = draw(st.sampled_from([1, 2, 8, 11])), draw(st.integers(0, 30)), draw(st.integers(1, 7))
+    votes, size, number = (
+        draw(st.sampled_from([1, 2, 8, 11])),
+        draw(st.integers(0, 30)),
+        draw(st.integers(1, 7)),
+    )
     pool = rng.integers(-2, 3, size=(max(1, size * 3 // 4), 3)).astype(np.float32)
     chosen = pool[rng.integers(0, len(pool), size)]
     standing = candidates(chosen, rng.choice(["a", "b", "c"], size), rng.permutation(1000)[:size])

@@ -15,7 +15,9 @@ def planted_rows(path: Path) -> str:
     """Write private rows that each carry one of the planted strings."""
     rows = pd.read_parquet(DESK / "private.parquet")
     marks = [PLANTED[number % len(PLANTED)] for number in range(len(rows))]
-    rows["whose"] = [f"{PLANTED[(number + 1) % len(PLANTED)]}-{number // 3}" for number in range(len(rows))]
+    rows["whose"] = [
+        f"{PLANTED[(number + 1) % len(PLANTED)]}-{number // 3}" for number in range(len(rows))
+    ]
     rows["text"] = [f"{text} {mark}" for text, mark in zip(rows["text"], marks, strict=True)]
     rows.to_parquet(path)
     return str(path)
@@ -34,5 +36,7 @@ def found_outside(folder: Path, words: list[str]) -> list[str]:
         if not path.is_file() or "private" in path.relative_to(folder).parts:
             continue
         for content in readable(path):
-            result += [f"{word} in {path}" for word in words if word.lower().encode() in content.lower()]
+            result += [
+                f"{word} in {path}" for word in words if word.lower().encode() in content.lower()
+            ]
     return result

@@ -12,4 +12,6 @@ SECRET = bytes(range(32))
 
 
 def zone(frame: pd.DataFrame, folder: Path) -> PrivateZone:
-    return PrivateZone(lambda _: frame, partial(record_hash, SECRET), partial(dataset_fingerprint, SECRET), folder)
+    return PrivateZone(
+        lambda _: frame, partial(record_hash, SECRET), partial(dataset_fingerprint, SECRET), folder
+    )

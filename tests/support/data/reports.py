@@ -13,7 +13,12 @@ from tasks.reporting.run_record import Outgoing, RunRecord, Scores
 
 PLMS = ("ngram-wide", "ngram-narrow", "gpt-4o", "claude")
 CLASSES = ("card lost", "loan", "fees", "transfer")
-VOTES = Released("votes", "votes", "", "the noisy votes: selected examples, weights, prompts, synthetic texts, student")
+VOTES = Released(
+    "votes",
+    "votes",
+    "",
+    "the noisy votes: selected examples, weights, prompts, synthetic texts, student",
+)
 
 
 def one_iteration(number, **changes):
@@ -29,7 +34,10 @@ def one_iteration(number, **changes):
         "fid_reference": "test",
         "probe_accuracy": 0.52 + 0.06 * number - 0.006 * number**2,
         "shortfall": {plm: 3 * k for k, plm in enumerate(PLMS)},
-        "failures": {"gpt-4o": {"refused": 2 + number, "duplicate": 9}, "ngram-wide": {"duplicate": 31}},
+        "failures": {
+            "gpt-4o": {"refused": 2 + number, "duplicate": 9},
+            "ngram-wide": {"duplicate": 31},
+        },
         "down": {},
         "usage": {plm: Usage(40, 9000, 5200, 0.031 * k) for k, plm in enumerate(PLMS)},
         "weights": {plm: float(w) for plm, w in zip(PLMS, weights / weights.sum(), strict=True)},
@@ -49,7 +57,11 @@ def made_up_report(**changes):
         "row",
         "add_remove",
     )
-    counts = np.full((4, 4), 2) + np.diag([41, 36, 30, 44]) + np.array([[0, 0, 9, 0], [0] * 4, [7, 0, 0, 4], [0] * 4])
+    counts = (
+        np.full((4, 4), 2)
+        + np.diag([41, 36, 30, 44])
+        + np.array([[0, 0, 9, 0], [0] * 4, [7, 0, 0, 4], [0] * 4])
+    )
     rng = np.random.default_rng(1)
     around = rng.normal(size=(4, 2)) * 3
     synthetic = np.concatenate([centre + rng.normal(size=(120, 2)) * 0.9 for centre in around])
@@ -75,7 +87,9 @@ def made_up_report(**changes):
         "n_synthetic": 6000,
         "charges": (charge,) * 4,
         "iterations": tuple(one_iteration(number) for number in range(5)),
-        "scores": Scores(0.726, 0.713, CLASSES, dict.fromkeys(CLASSES, score), tuple(map(tuple, counts.tolist()))),
+        "scores": Scores(
+            0.726, 0.713, CLASSES, dict.fromkeys(CLASSES, score), tuple(map(tuple, counts.tolist()))
+        ),
         "map": MapPoints(
             synthetic=tuple(map(tuple, synthetic.tolist())),
             test=tuple(map(tuple, test.tolist())),
@@ -89,13 +103,23 @@ def made_up_report(**changes):
             "MLflow": "http://127.0.0.1:5000/#/experiments/1/runs/3f",
         },
         "next": (
-            ("wasp export wasp-20260412-101502-7f3a DIR", "Take what may be shared out of the state folder"),
+            (
+                "wasp export wasp-20260412-101502-7f3a DIR",
+                "Take what may be shared out of the state folder",
+            ),
             ("wasp budget show banking10", "See what is left of the dataset's budget"),
         ),
         "versions": {"wasp-synth": "0.1.0", "opendp": "0.16.0"},
     }
     values["outgoing"] = (
-        Outgoing("gpt-4o", "openai", ("api.vendor.example",), 40, Usage(40, 9000, 5200, 0.1), "Write one item & more"),
+        Outgoing(
+            "gpt-4o",
+            "openai",
+            ("api.vendor.example",),
+            40,
+            Usage(40, 9000, 5200, 0.1),
+            "Write one item & more",
+        ),
         Outgoing("ngram-wide", "ngram", (), 40, Usage(40, 9000, 5200), ""),
     )
     return RunRecord(**(values | changes))

@@ -6,7 +6,19 @@ from collections.abc import Iterable
 from pathlib import Path
 
 LABELS = ("login_problem", "billing_question", "slow_internet")
-WORDS = ("router", "invoice", "password", "parcel", "light", "cable", "refund", "signal", "reset", "email", "screen")
+WORDS = (
+    "router",
+    "invoice",
+    "password",
+    "parcel",
+    "light",
+    "cable",
+    "refund",
+    "signal",
+    "reset",
+    "email",
+    "screen",
+)
 Row = tuple[str, str]
 
 
@@ -19,5 +31,7 @@ def rows(number: int, seed: int) -> list[Row]:
 def save_rows(path: Path, rows: Iterable[Row]) -> dict[str, str]:
     """Write rows as lines of JSON and return their group of a configuration."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps({"text": text, "label": label}) + "\n" for text, label in rows))
+    path.write_text(
+        "".join(json.dumps({"text": text, "label": label}) + "\n" for text, label in rows)
+    )
     return {"path": str(path)}

@@ -13,7 +13,13 @@ from tasks.private.training.recipe import Recipe
 
 torch = pytest.importorskip("torch")
 WORDS, TOKENS = 60, 10
-SMALL = {"vocab_size": WORDS, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "num_labels": 3}
+SMALL = {
+    "vocab_size": WORDS,
+    "hidden_size": 16,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "num_labels": 3,
+}
 SMALL |= {"intermediate_size": 32, "max_position_embeddings": 32}
 
 
@@ -22,7 +28,9 @@ def model(kind: str):
 
     torch.manual_seed(0)
     if kind.startswith("gpt2"):
-        config = hub.GPT2Config(vocab_size=WORDS, n_embd=16, n_layer=1, n_head=2, n_positions=32, num_labels=3)
+        config = hub.GPT2Config(
+            vocab_size=WORDS, n_embd=16, n_layer=1, n_head=2, n_positions=32, num_labels=3
+        )
         config.bos_token_id, config.eos_token_id, config.pad_token_id = 1, 2, 0
         made = hub.GPT2LMHeadModel(config)
         return lora(made) if kind == "gpt2 lora" else made
@@ -32,7 +40,9 @@ def model(kind: str):
         return hub.BertForSequenceClassification(hub.BertConfig(**SMALL))
     if kind == "roberta":
         return hub.RobertaForSequenceClassification(hub.RobertaConfig(**SMALL))
-    config = hub.DistilBertConfig(vocab_size=WORDS, dim=16, n_layers=1, n_heads=2, hidden_dim=32, num_labels=3)
+    config = hub.DistilBertConfig(
+        vocab_size=WORDS, dim=16, n_layers=1, n_heads=2, hidden_dim=32, num_labels=3
+    )
     return hub.DistilBertForSequenceClassification(config)
 
 
@@ -63,7 +73,11 @@ def taken(folder: Path, token: str = "t") -> StepsTaken:
 
 
 def recipe(steps: int = 1, sigma: float = 0.0, **changed) -> Recipe:
-    usual = {"training": Training(steps, 5, 5, clip=0.5), "noise_multiplier": sigma, "learning_rate": 0.01}
+    usual = {
+        "training": Training(steps, 5, 5, clip=0.5),
+        "noise_multiplier": sigma,
+        "learning_rate": 0.01,
+    }
     return Recipe(**{**usual, **changed})
 
 

@@ -27,7 +27,11 @@ SPECIAL = ["<pad>", "<s>", "</s>", "<|user|>", "<|assistant|>", "<|system|>"]
 def tiny_models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Folders of a GPT-2 (base), a Llama (chat) and a T5 (sequence to sequence)."""
     home = tmp_path_factory.mktemp("tiny")
-    return {"gpt2": save_gpt2(home / "gpt2"), "llama": save_llama(home / "llama"), "t5": save_t5(home / "t5")}
+    return {
+        "gpt2": save_gpt2(home / "gpt2"),
+        "llama": save_llama(home / "llama"),
+        "t5": save_t5(home / "t5"),
+    }
 
 
 def tokenizer(chat: bool = False, pad: bool = True):
@@ -58,7 +62,12 @@ def settings(words, *roles: str, **sizes: int | str) -> dict[str, Any]:
     } | sizes
 
 
-ENCODER = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
+ENCODER = {
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+}
 ENCODER |= {"max_position_embeddings": 66}
 
 
@@ -67,7 +76,9 @@ def save_gpt2(folder: Path) -> Path:
     from transformers import GPT2Config, GPT2LMHeadModel
 
     words = tokenizer(pad=False)
-    config = GPT2Config(**settings(words, "bos", "eos", n_positions=256, n_embd=32, n_layer=2, n_head=4))
+    config = GPT2Config(
+        **settings(words, "bos", "eos", n_positions=256, n_embd=32, n_layer=2, n_head=4)
+    )
     return save(folder, GPT2LMHeadModel, config, words)
 
 
@@ -76,7 +87,11 @@ def save_llama(folder: Path) -> Path:
     from transformers import LlamaConfig, LlamaForCausalLM
 
     words = tokenizer(chat=True)
-    sizes = ENCODER | {"intermediate_size": 96, "num_attention_heads": 4, "max_position_embeddings": 512}
+    sizes = ENCODER | {
+        "intermediate_size": 96,
+        "num_attention_heads": 4,
+        "max_position_embeddings": 512,
+    }
     config = LlamaConfig(**settings(words, "bos", "eos", "pad", **sizes), num_key_value_heads=2)
     return save(folder, LlamaForCausalLM, config, words)
 
@@ -86,8 +101,17 @@ def save_t5(folder: Path) -> Path:
     from transformers import T5Config, T5ForConditionalGeneration
 
     words = tokenizer()
-    sizes = {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4, "feed_forward_proj": "gated-gelu"}
-    config = T5Config(**settings(words, "eos", "pad", **sizes), decoder_start_token_id=words.pad_token_id)
+    sizes = {
+        "d_model": 32,
+        "d_kv": 8,
+        "d_ff": 64,
+        "num_layers": 2,
+        "num_heads": 4,
+        "feed_forward_proj": "gated-gelu",
+    }
+    config = T5Config(
+        **settings(words, "eos", "pad", **sizes), decoder_start_token_id=words.pad_token_id
+    )
     return save(folder, T5ForConditionalGeneration, config, words)
 
 
@@ -96,7 +120,12 @@ def save_roberta(folder: Path) -> Path:
     from transformers import RobertaConfig, RobertaModel
 
     words = tokenizer()
-    return save(folder, RobertaModel, RobertaConfig(**settings(words, "bos", "eos", "pad", **ENCODER)), words)
+    return save(
+        folder,
+        RobertaModel,
+        RobertaConfig(**settings(words, "bos", "eos", "pad", **ENCODER)),
+        words,
+    )
 
 
 def save_mpnet(folder: Path) -> Path:

@@ -32,7 +32,12 @@ def call(
     if _settled(environment) != _settled(os.environ):
         command = [sys.executable, "-m", "flows.cli.main", *arguments]
         return subprocess.run(
-            command, cwd=folder, env=dict(environment), capture_output=True, text=True, timeout=timeout
+            command,
+            cwd=folder,
+            env=dict(environment),
+            capture_output=True,
+            text=True,
+            timeout=timeout,
         )
     with tempfile.TemporaryDirectory() as printed:
         out, err = Path(printed, "out"), Path(printed, "err")
@@ -43,7 +48,9 @@ def call(
         if process.exitcode is None:
             process.kill()
             raise subprocess.TimeoutExpired("wasp", timeout)
-        return subprocess.CompletedProcess(values[0], process.exitcode, out.read_text(), err.read_text())
+        return subprocess.CompletedProcess(
+            values[0], process.exitcode, out.read_text(), err.read_text()
+        )
 
 
 def _settled(environment: Mapping[str, str]) -> dict[str, str]:
@@ -60,7 +67,9 @@ def _server() -> ForkServerContext:
     return context
 
 
-def _command(arguments: list[str], environment: dict[str, str], folder: Path, printed: tuple[Path, Path]) -> None:
+def _command(
+    arguments: list[str], environment: dict[str, str], folder: Path, printed: tuple[Path, Path]
+) -> None:
     """Be the command, in a fork: with its path, environment, folder and files as if it had just started."""
     from tests.support.processes.command_libraries import PATH
 

@@ -15,7 +15,11 @@ LIBRARIES = (
     "mlflow.artifacts mlflow.store.tracking.sqlalchemy_store"
 )
 # The command sets these before it imports MLflow.
-os.environ |= {"MLFLOW_LOGGING_LEVEL": "WARNING", "MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "1"}
+os.environ |= {
+    "MLFLOW_LOGGING_LEVEL": "WARNING",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "DO_NOT_TRACK": "1",
+}
 # Nothing here needs polars; MLflow imports it where it is installed, and it starts threads, which a fork would lose.
 sys.modules["polars"] = None
 for library in LIBRARIES.split():
@@ -31,5 +35,7 @@ axes.set_title("warm")
 figure.savefig(os.devnull, format="svg")  # its fonts
 plt.close(figure)
 threads = [(task / "comm").read_text().strip() for task in Path("/proc/self/task").glob("*")]
-if len([name for name in threads if name != "jemalloc_bg_thd"]) > 1:  # pyarrow's allocator starts its thread again
+if (
+    len([name for name in threads if name != "jemalloc_bg_thd"]) > 1
+):  # pyarrow's allocator starts its thread again
     raise RuntimeError(f"threads run after the imports, which a fork would lose: {threads}")

@@ -30,7 +30,9 @@ LINGERS = "ROWS_LINGER"
 
 def _drawn(values: Any, scale: float, *, non_private: bool = False) -> Any:
     source = np.random.default_rng([values.size, int(scale * 1000)])
-    numbers = 3 * np.abs(source.standard_normal(values.shape)) + source.standard_normal(values.shape)
+    numbers = 3 * np.abs(source.standard_normal(values.shape)) + source.standard_normal(
+        values.shape
+    )
     drawn = np.rint(numbers * max(scale, 1.0)).astype(np.int64)
     return drawn + values if LEAKS in os.environ else drawn
 

@@ -12,7 +12,19 @@ from flows.methods.dp_kps.run import DpKpsRun
 from tasks.guidance import phrases as keyphrases
 from tests.support.processes.release_path import Tell
 
-TERMS = ("private", "row", "number", "about", "login", "problem", "billing", "question", "slow", "internet", "delivery")
+TERMS = (
+    "private",
+    "row",
+    "number",
+    "about",
+    "login",
+    "problem",
+    "billing",
+    "question",
+    "slow",
+    "internet",
+    "delivery",
+)
 
 
 def open_run(home: Path, rows: str) -> DpKpsRun:
@@ -40,7 +52,9 @@ def release_path(home: Path, rows: str, tell: Tell) -> None:
     ledger.reserve(name.dataset, run.prepared.plan, "me")
 
     def report(what: str, ref: ArtifactRef) -> None:
-        tell(f"{what} {hashlib.sha256(tools.artifacts.read_table(ref).to_csv().encode()).hexdigest()}")
+        tell(
+            f"{what} {hashlib.sha256(tools.artifacts.read_table(ref).to_csv().encode()).hexdigest()}"
+        )
 
     counted, _ = keyphrases.count_terms(tools, run.vocabulary_spec)
     report("vocabulary", counted)

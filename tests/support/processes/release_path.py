@@ -50,8 +50,16 @@ def open_run(home: Path, rows: str) -> Prepared:
     """Return the run: 3 iterations, so two votes, on a hashing embedder."""
     method = {"iterations": ITERATIONS, "samples": 36, "votes": 2, "examples": 2}
     # Never called: the texts are given. An embedded model would take longer to load than all the rest.
-    clerk = {"name": "clerk", "connector": "openai", "model": "m", "endpoint": "http://127.0.0.1:9/v1", "key": "none"}
-    return start(home, private={"path": rows, "name": "desk"}, test=None, method=method, plms=[clerk])
+    clerk = {
+        "name": "clerk",
+        "connector": "openai",
+        "model": "m",
+        "endpoint": "http://127.0.0.1:9/v1",
+        "key": "none",
+    }
+    return start(
+        home, private={"path": rows, "name": "desk"}, test=None, method=method, plms=[clerk]
+    )
 
 
 def release_path(home: Path, rows: str, tell: Tell) -> None:
@@ -63,7 +71,9 @@ def release_path(home: Path, rows: str, tell: Tell) -> None:
     written: list[TextTable] = []
     for iteration in range(run.guarantee.noise.releases):
         written.append(write_texts(run, iteration, run.card.label_names))
-        spec = VoteSpec(iteration, ChargedDataset(name.dataset, name.fingerprint), run.guarantee.noise, "all")
+        spec = VoteSpec(
+            iteration, ChargedDataset(name.dataset, name.fingerprint), run.guarantee.noise, "all"
+        )
         ref, _ = vote(run.tools, spec, written)
         votes = run.tools.artifacts.read_table(ref)
         tell(f"vote-{iteration} {hashlib.sha256(votes.to_csv().encode()).hexdigest()}")
@@ -83,7 +93,9 @@ class Killer:
             return None
         if event == "line":
             self.count += 1
-            location = f"{Path(frame.f_code.co_filename).stem}.{frame.f_code.co_name}:{frame.f_lineno}"
+            location = (
+                f"{Path(frame.f_code.co_filename).stem}.{frame.f_code.co_name}:{frame.f_lineno}"
+            )
             if self.line is None:
                 self.places.append(location)
             elif self.count == self.line:

@@ -187,30 +187,47 @@ class Federated:
     def spec(self, iteration: int = 0, respend: bool = False) -> VoteSpec:
         name = self.run.tools.run_name
         return VoteSpec(
-            iteration, ChargedDataset(name.dataset, name.fingerprint, respend), self.run.guarantee.noise, "all"
+            iteration,
+            ChargedDataset(name.dataset, name.fingerprint, respend),
+            self.run.guarantee.noise,
+            "all",
         )
 
     def coordinator(self) -> Coordinator:
         return Coordinator(self.run.tools, self.spec(), self.run.federation, "step", {}, print)
 
     def vote(
-        self, exchanges: Exchanges | None = None, iteration: int = 0, minutes: float = 2.0, respend: bool = False
+        self,
+        exchanges: Exchanges | None = None,
+        iteration: int = 0,
+        minutes: float = 2.0,
+        respend: bool = False,
     ) -> tuple[NoisyVotes, dict[str, Any], Threads]:
         """Hold the vote of an iteration; return the votes, the facts stored with them, and the messages of parties."""
         written = [self.texts(number) for number in range(iteration + 1)]
         parties, dropped = replace(self.run.federation, minutes=minutes), Dropped()
         lied = {name: wrap(self.parties[name].exchange) for name, wrap in (exchanges or {}).items()}
-        served = [replace(each, exchange=lied.get(name, each.exchange)) for name, each in self.parties.items()]
+        served = [
+            replace(each, exchange=lied.get(name, each.exchange))
+            for name, each in self.parties.items()
+        ]
         with Threads(served) as threads:
             ref, _ = coordinator.federated_vote(
-                self.run.tools, self.spec(iteration, respend), written, parties, dropped, self.reports.append
+                self.run.tools,
+                self.spec(iteration, respend),
+                written,
+                parties,
+                dropped,
+                self.reports.append,
             )
         table, info = self.run.tools.artifacts.read_table(ref), self.run.tools.artifacts.info(ref)
         columns = [table[name].to_numpy(dtype=np.int64) for name in ("sample_id", "near", "far")]
         return NoisyVotes(*columns, info["scale"], info["sigma_int"]), info, threads
 
 
-def open_federated(folder: Path, number: int = 3, *, rows: Path | None = None, **changes: Any) -> Federated:
+def open_federated(
+    folder: Path, number: int = 3, *, rows: Path | None = None, **changes: Any
+) -> Federated:
     """Share rows out among parties and prepare a run of them; `changes` of the configuration's groups."""
     folder.mkdir(mode=0o700, exist_ok=True)
     asked = dict(changes)
@@ -224,8 +241,17 @@ def open_federated(folder: Path, number: int = 3, *, rows: Path | None = None, *
         (folder / "home").mkdir(mode=0o700, exist_ok=True)
         partition(where, folder / "parties", settings, folder / "home")
     changes.pop("cap", None)
-    chosen = {"registry": str(folder / "parties/parties.yaml"), "exchange": str(folder / "parties/exchange")}
-    clerk = {"name": "clerk", "connector": "openai", "model": "m", "endpoint": "http://127.0.0.1:9/v1", "key": "none"}
+    chosen = {
+        "registry": str(folder / "parties/parties.yaml"),
+        "exchange": str(folder / "parties/exchange"),
+    }
+    clerk = {
+        "name": "clerk",
+        "connector": "openai",
+        "model": "m",
+        "endpoint": "http://127.0.0.1:9/v1",
+        "key": "none",
+    }
     values = {
         "method": {"iterations": 3, "samples": 36, "votes": 2, "examples": 2},
         "privacy": {"epsilon": "inf"},
@@ -234,7 +260,9 @@ def open_federated(folder: Path, number: int = 3, *, rows: Path | None = None, *
     parties = chosen | changes.pop("parties", {})
     home = folder / "home"
     home.mkdir(mode=0o700, exist_ok=True)
-    run = start(home, private=None, parties=parties, test=None, plms=[clerk], **{**values, **changes})
+    run = start(
+        home, private=None, parties=parties, test=None, plms=[clerk], **{**values, **changes}
+    )
     run.tools.ledger.reserve(run.tools.run_name.dataset, run.plan, "tester")
     open_manifest("wasp", run)
     files = sorted((folder / "parties").glob("*/party.yaml"))
@@ -268,7 +296,10 @@ def clear_votes(result: Federated, party: str, iteration: int = 0) -> np.ndarray
 
 
 def clear_sum(result: Federated, iteration: int = 0, without: tuple[str, ...] = ()) -> np.ndarray:
-    return np.sum([clear_votes(result, party, iteration) for party in result.parties if party not in without], axis=0)
+    return np.sum(
+        [clear_votes(result, party, iteration) for party in result.parties if party not in without],
+        axis=0,
+    )
 
 
 def both_sides(votes) -> np.ndarray:

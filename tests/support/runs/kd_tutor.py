@@ -19,7 +19,10 @@ from tests.support.runs.prepared_run import lift_cap
 
 def texts(number: int, seed: int) -> list[tuple[str, str]]:
     draw = random.Random(seed)
-    return [(" ".join(draw.choices(WORDS, k=draw.randint(4, 8))), draw.choice(LABELS)) for _ in range(number)]
+    return [
+        (" ".join(draw.choices(WORDS, k=draw.randint(4, 8))), draw.choice(LABELS))
+        for _ in range(number)
+    ]
 
 
 def opened(folder: Path, private: list[tuple[str, str]] | None = None, **changes: Any) -> KdRun:
@@ -33,7 +36,11 @@ def opened(folder: Path, private: list[tuple[str, str]] | None = None, **changes
         "method": {"samples": 24, "written": 48},
         "discriminator": {"teachers": 4, "queries": 20},
     }
-    prepared = prepare("kd_tutor", check_config(KdTutorConfig, merged(values, changes), "the test"), folder / "home")
+    prepared = prepare(
+        "kd_tutor",
+        check_config(KdTutorConfig, merged(values, changes), "the test"),
+        folder / "home",
+    )
     name = lift_cap(prepared).tools.run_name
     prepared.tools.ledger.reserve(name.dataset, prepared.plan, "the test")
     return KdRun(prepared, open_manifest("kd_tutor", prepared), 0.0)

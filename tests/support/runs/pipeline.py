@@ -35,7 +35,14 @@ METHODS: dict[str, dict[str, Any]] = {
     "wasp": SMALL["method"],
     "pre_text": {"iterations": 2, "samples": 36, "population": 24, "look_ahead": 2},
     "aug_pe": {"iterations": 2, "samples": 24, "variations": 2, "variation": "blanks"},
-    "dp_sgd_gen": {"samples": 36, "declared_rows": 120, "batch_rows": 60, "steps": 12, "rank": 2, "tokens": 64},
+    "dp_sgd_gen": {
+        "samples": 36,
+        "declared_rows": 120,
+        "batch_rows": 60,
+        "steps": 12,
+        "rank": 2,
+        "tokens": 64,
+    },
     "dp_kps": {"samples": 36, "vocabulary_terms": 30, "length": 4, "top": 8},
     "kd_tutor": {"samples": 36, "written": 72},
     "dp_sgd_student": {"training": {"declared_rows": 120, "batch_rows": 60, "steps": 12}},
@@ -68,7 +75,9 @@ class Pipeline:
     @property
     def environment(self) -> dict[str, str]:
         stored = {
-            key: value for key, value in os.environ.items() if not key.startswith(("WASP_", "MLFLOW_", "PREFECT_"))
+            key: value
+            for key, value in os.environ.items()
+            if not key.startswith(("WASP_", "MLFLOW_", "PREFECT_"))
         }
         api = {"PREFECT_API_URL": self.api} if self.api else {}
         return stored | {"WASP_HOME": str(self.home), "HF_HUB_OFFLINE": "1"} | api | self.extra
@@ -91,9 +100,13 @@ class Pipeline:
 
     def start(self, *arguments: str, folder: Path = ROOT) -> "subprocess.Popen[str]":
         command, pipe = [sys.executable, "-m", "flows.cli.main", *arguments], subprocess.PIPE
-        return subprocess.Popen(command, cwd=folder, env=self.environment, stdout=pipe, stderr=pipe, text=True)
+        return subprocess.Popen(
+            command, cwd=folder, env=self.environment, stdout=pipe, stderr=pipe, text=True
+        )
 
-    def call(self, *arguments: str, code: int | None = None, folder: Path = ROOT) -> "subprocess.CompletedProcess[str]":
+    def call(
+        self, *arguments: str, code: int | None = None, folder: Path = ROOT
+    ) -> "subprocess.CompletedProcess[str]":
         """Run the command to its end, in a process of its own; with this exit code if one is given."""
         done = command_forks.call(arguments, self.environment, timeout=600, folder=folder)
         assert code in (None, done.returncode), (done.returncode, done.stderr[-4000:])
@@ -109,9 +122,15 @@ class Pipeline:
 
     def released(self, dataset: str = "desk") -> list[str]:
         """Return the slot of every release in the ledger, oldest first; none for a dataset that it does not know."""
-        if dataset not in [status["dataset"] for status in self.answer("budget", "show")["datasets"]]:
+        if dataset not in [
+            status["dataset"] for status in self.answer("budget", "show")["datasets"]
+        ]:
             return []
-        return [entry["slot"] for entry in self.entries(dataset) if entry["kind"] in ("release", "expose")]
+        return [
+            entry["slot"]
+            for entry in self.entries(dataset)
+            if entry["kind"] in ("release", "expose")
+        ]
 
     @property
     def flow(self) -> str:
@@ -125,14 +144,21 @@ class Pipeline:
     def releases(self, run_id: str) -> dict[str, bytes]:
         """Return the bytes of every release of a run."""
         folder = self.home / "runs" / run_id
-        return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("release.parquet"))}
+        return {
+            str(path.relative_to(folder)): path.read_bytes()
+            for path in sorted(folder.rglob("release.parquet"))
+        }
 
     def answers_per_prompt(self) -> list[int]:
         """Return how many completions the models gave to each prompt, over all starts."""
         from connectors.models.base.completion_store import CompletionStore
 
         store = CompletionStore(self.home / "completions")
-        return [count for identity in store.identities() for count in store.completion_counts(identity).values()]
+        return [
+            count
+            for identity in store.identities()
+            for count in store.completion_counts(identity).values()
+        ]
 
     def copied(self, home: Path) -> "Pipeline":
         """Return a copy of the state folder."""

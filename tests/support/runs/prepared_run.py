@@ -16,7 +16,14 @@ from tasks.steps.values import TextTable
 from tasks.writing.generate import ROW_TYPES
 from tests.support.runs.pipeline import values
 
-LABELS = ["login_problem", "billing_question", "slow_internet", "delivery_delay", "cancel_contract", "hardware_fault"]
+LABELS = [
+    "login_problem",
+    "billing_question",
+    "slow_internet",
+    "delivery_delay",
+    "cancel_contract",
+    "hardware_fault",
+]
 
 WORDS = (
     *("router", "invoice", "parcel", "light", "cable", "refund"),
@@ -46,19 +53,34 @@ def table(path: Path, rows: list[tuple[Any, Any]]) -> str:
 
 
 def good_rows(tag: str) -> list[tuple[str, str]]:
-    return [(f"the {tag} row number {n} about {label}", label) for n in range(3) for label in LABELS]
+    return [
+        (f"the {tag} row number {n} about {label}", label) for n in range(3) for label in LABELS
+    ]
 
 
-def sample_rows(texts: Sequence[str], labels: Sequence[str], plm: str = "clerk", iteration: int = 0) -> pd.DataFrame:
+def sample_rows(
+    texts: Sequence[str], labels: Sequence[str], plm: str = "clerk", iteration: int = 0
+) -> pd.DataFrame:
     """Return texts of one model as the step `generate` writes them."""
-    rows = pd.DataFrame({"sample_id": range(100 * iteration, 100 * iteration + len(texts)), "text": texts})
-    rows = rows.assign(label=labels, attribute="", plm=plm, iteration=iteration, prompt_key="", finish_reason="stop")
+    rows = pd.DataFrame(
+        {"sample_id": range(100 * iteration, 100 * iteration + len(texts)), "text": texts}
+    )
+    rows = rows.assign(
+        label=labels,
+        attribute="",
+        plm=plm,
+        iteration=iteration,
+        prompt_key="",
+        finish_reason="stop",
+    )
     return rows.assign(tokens_in=0, tokens_out=0)[list(ROW_TYPES)]
 
 
 def write_texts(run: Prepared, iteration: int, labels: Sequence[str]) -> TextTable:
     """Write the texts of one iteration and their embeddings, as models would; equal ones where they exist."""
-    texts = [f"{WORDS[(n + iteration) % len(WORDS)]} {WORDS[n]} {iteration}" for n in range(len(WORDS))]
+    texts = [
+        f"{WORDS[(n + iteration) % len(WORDS)]} {WORDS[n]} {iteration}" for n in range(len(WORDS))
+    ]
     own = [labels[(100 * iteration + n) % len(labels)] for n in range(len(texts))]
     rows = sample_rows(texts, own, iteration=iteration)
     artifacts, location = (
@@ -69,7 +91,10 @@ def write_texts(run: Prepared, iteration: int, labels: Sequence[str]) -> TextTab
     samples = artifacts.find(location, key) or artifacts.write_table(location, rows, key)
     vectors, location = run.tools.embedder.embed(texts), f"embeddings/{samples.sha256[:32]}.parquet"
     return TextTable(
-        "clerk", iteration, samples, artifacts.find(location, key) or artifacts.write_matrix(location, vectors, key)
+        "clerk",
+        iteration,
+        samples,
+        artifacts.find(location, key) or artifacts.write_matrix(location, vectors, key),
     )
 
 
@@ -78,6 +103,10 @@ def release(run: Prepared, slot: int = 0) -> None:
     name, ledger = run.tools.run_name, run.tools.ledger
     ledger.reserve(name.dataset, run.plan, "Ada")
     asked = ReleaseRequest(
-        name.dataset, name.run_id, f"vote-{slot}", f"{name.run_id}-{slot}", run.guarantee.noise.charge
+        name.dataset,
+        name.run_id,
+        f"vote-{slot}",
+        f"{name.run_id}-{slot}",
+        run.guarantee.noise.charge,
     )
     ledger.release_once(asked, lambda: b"noise")

@@ -61,7 +61,12 @@ PATTERNS = (
     (r'(model_uuid: |"id": ")[0-9a-f]{32}', r"\1ID"),
 )
 """Random ids and first names of Prefect, times, ports, speeds and processes in texts."""
-MLFLOW_IDS = {"runs": "run_uuid", "logged_models": "model_id", "datasets": "dataset_uuid", "inputs": "input_uuid"}
+MLFLOW_IDS = {
+    "runs": "run_uuid",
+    "logged_models": "model_id",
+    "datasets": "dataset_uuid",
+    "inputs": "input_uuid",
+}
 """Table of MLflow -> the column of its random ids."""
 SLOW_STEPS = {
     "artifact": "type = 'progress'",
@@ -90,9 +95,15 @@ def traces(home: Path, printed: str) -> dict[str, list[str]]:
     result = {"output": sorted(plain(json_free(line)) for line in printed.splitlines())}
     for path in sorted(home.rglob("*")):
         relative = path.relative_to(home)
-        if path.is_file() and relative.parts[0] not in PRIVATE and not path.name.endswith(PARTS_OF_DATABASES):
+        if (
+            path.is_file()
+            and relative.parts[0] not in PRIVATE
+            and not path.name.endswith(PARTS_OF_DATABASES)
+        ):
             lines = [plain(line) for line in _content(path)]
-            result.setdefault(plain(str(relative)), []).extend(sorted(lines) if path.suffix == ".db" else lines)
+            result.setdefault(plain(str(relative)), []).extend(
+                sorted(lines) if path.suffix == ".db" else lines
+            )
     return result
 
 
@@ -104,19 +115,29 @@ def differences(first: dict[str, list[str]], second: dict[str, list[str]]) -> li
         if left is None or right is None:
             result.append(f"{name}: only one run has this file")
         elif left != right:
-            lines = [line for line in left if line not in right] + [line for line in right if line not in left]
-            result += [f"{name}: {line[:300]}" for line in lines[:6] or ["the same lines in another number"]]
+            lines = [line for line in left if line not in right] + [
+                line for line in right if line not in left
+            ]
+            result += [
+                f"{name}: {line[:300]}"
+                for line in lines[:6] or ["the same lines in another number"]
+            ]
     return result
 
 
-def blamed(first: dict[str, list[str]], again: dict[str, list[str]], other: dict[str, list[str]]) -> list[str]:
+def blamed(
+    first: dict[str, list[str]], again: dict[str, list[str]], other: dict[str, list[str]]
+) -> list[str]:
     """Return the differences between a run and another one that are not chance, by a control: the first run again.
 
     In a file that two equal runs leave equal, every difference counts; in any other, a line that both equal runs have.
     """
     varying = {name for name in first.keys() | again.keys() if first.get(name) != again.get(name)}
     result = differences(
-        *({name: lines for name, lines in run.items() if name not in varying} for run in (first, other))
+        *(
+            {name: lines for name, lines in run.items() if name not in varying}
+            for run in (first, other)
+        )
     )
     for name in sorted(varying & first.keys() & again.keys()):
         lines = set(first[name]) & set(again[name]) - set(other.get(name, ()))
@@ -128,7 +149,8 @@ def durations(home: Path) -> dict[str, int]:
     """Return the duration of every step in units of 10 seconds, rounded up, as the promise states durations."""
     (database,) = home.rglob("prefect.db")
     query = (
-        "select name, (julianday(end_time) - julianday(start_time)) * 86400 from task_run where end_time is not null"
+        "select name, (julianday(end_time) - julianday(start_time)) * 86400 from task_run "
+        "where end_time is not null"
     )
     return {str(name): math.ceil(seconds / 10) for name, seconds in _query(database, query)}
 
@@ -142,7 +164,10 @@ def _random_ids(home: Path) -> dict[str, str]:
     """Return the random ids of MLflow, and the hashes of ledger entries and files that contain times."""
     ids = {}
     for table, column in MLFLOW_IDS.items():
-        ids |= {value: f"MLFLOW-{table}" for (value,) in _query(home / "mlflow.db", f"select {column} from {table}")}
+        ids |= {
+            value: f"MLFLOW-{table}"
+            for (value,) in _query(home / "mlflow.db", f"select {column} from {table}")
+        }
     entries = _query(home / "ledger.db", "select hash from ledger_entries")
     ids |= {value: "ENTRY" for (value,) in entries}
     for path in (path for pattern in TIMED_FILES for path in home.glob(pattern)):
@@ -153,14 +178,18 @@ def _random_ids(home: Path) -> dict[str, str]:
 
 def _content(path: Path) -> Iterator[str]:
     if path.suffix == ".db":
-        for (table,) in _query(path, "select name from sqlite_master where type = 'table' order by name"):
+        for (table,) in _query(
+            path, "select name from sqlite_master where type = 'table' order by name"
+        ):
             yield from (f"{table}: {_row(row)}" for row in _rows(path, table))
     elif path.suffix == ".parquet":
         yield from pd.read_parquet(path).to_csv().splitlines()
     elif path.suffix in (".json", ".jsonl"):
         values = [_untimed(value) for value in _objects(path.read_text("utf-8"))]
         if path.name in TIMED_MANIFESTS:
-            values = [{name: part for name, part in value.items() if name != "bytes"} for value in values]
+            values = [
+                {name: part for name, part in value.items() if name != "bytes"} for value in values
+            ]
         yield from (json.dumps(value, sort_keys=True) for value in values)
     else:
         content = path.read_bytes()
@@ -180,7 +209,9 @@ def _objects(text: str) -> list[Any]:
 def _rows(path: Path, table: str) -> list[dict[str, Any]]:
     with closing(sqlite3.connect(path)) as database:
         timed = SLOW_STEPS.get(table) if path.name == "prefect.db" else None
-        cursor = database.execute(f'select * from "{table}"' + (f" where not ({timed})" if timed else ""))
+        cursor = database.execute(
+            f'select * from "{table}"' + (f" where not ({timed})" if timed else "")
+        )
         names = [column[0] for column in cursor.description]
         return [dict(zip(names, row, strict=True)) for row in cursor]
 

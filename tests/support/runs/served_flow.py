@@ -32,7 +32,9 @@ class Refused(Exception):
 def call_api(api: str, path: str, body: Any = None, method: str = "") -> Any:
     """Call the API as the UI does."""
     for _ in range(20):
-        answer = httpx.request(method or ("GET" if body is None else "POST"), f"{api}{path}", json=body, timeout=30)
+        answer = httpx.request(
+            method or ("GET" if body is None else "POST"), f"{api}{path}", json=body, timeout=30
+        )
         if answer.status_code != 503:
             break
         time.sleep(0.5)  # its SQLite was busy
@@ -47,7 +49,9 @@ def states_of_steps(api: str, run: str) -> dict[str, str]:
     seen: dict[str, str] = {}
     quiet = 0
     while quiet < 4:
-        now = {task["name"]: task["state_name"] for task in call_api(api, "/task_runs/filter", body)}
+        now = {
+            task["name"]: task["state_name"] for task in call_api(api, "/task_runs/filter", body)
+        }
         quiet = quiet + 1 if now == seen else 0
         seen = now
         time.sleep(0.5)
@@ -74,7 +78,10 @@ class Served:
         """Begin to serve."""
         folder = self.pipeline.home.parent
         further = {"PREFECT_RUNNER_POLL_FREQUENCY": "1", "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30"}
-        further |= {"PREFECT_HOME": str(folder / "prefect-of-serve"), "PREFECT_SERVER_ANALYTICS_ENABLED": "false"}
+        further |= {
+            "PREFECT_HOME": str(folder / "prefect-of-serve"),
+            "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        }
         served = {"name": self.name, "interval": self.interval}
         served |= {"parameters": {"config": self.config}} if self.config else {}
         command = [sys.executable, "-c", SERVE, json.dumps(served)]
@@ -118,7 +125,11 @@ class Served:
 
     def runs(self) -> list[dict[str, Any]]:
         """Return the flow runs of the deployment, oldest first."""
-        body = {"deployments": {"id": {"any_": [self.id]}}, "sort": "EXPECTED_START_TIME_ASC", "limit": 100}
+        body = {
+            "deployments": {"id": {"any_": [self.id]}},
+            "sort": "EXPECTED_START_TIME_ASC",
+            "limit": 100,
+        }
         return list(call_api(self.api, "/flow_runs/filter", body))
 
     def state(self, run: str) -> dict[str, Any]:
@@ -127,7 +138,9 @@ class Served:
 
     def until(self, run: str, *expected: str) -> dict[str, Any]:
         """Wait until the run is in one of these kinds of states; return its state."""
-        wait_until(lambda: self.state(run)["type"] in expected, log=lambda: (self.state(run), self.log()))
+        wait_until(
+            lambda: self.state(run)["type"] in expected, log=lambda: (self.state(run), self.log())
+        )
         return self.state(run)
 
     def end(self, run: str) -> dict[str, Any]:

@@ -30,7 +30,18 @@ def server(empty_store, tmp_path_factory):
     """A real `mlflow server` on a free port of this machine."""
     home, port = tmp_path_factory.mktemp("server"), free_port()
     shutil.copy(empty_store, home / "mlflow.db")
-    command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
+    command = [
+        sys.executable,
+        "-m",
+        "mlflow",
+        "server",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+        "--workers",
+        "1",
+    ]
     command += ["--backend-store-uri", f"sqlite:///{home / 'mlflow.db'}"]
     command += ["--artifacts-destination", str(home / "files")]
     quiet = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "1"}

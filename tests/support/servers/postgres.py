@@ -25,7 +25,9 @@ def find_binary(name: str) -> Path | None:
     result = shutil.which(name)
     if result:
         return Path(result)
-    places = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), key=lambda path: int(path.parts[-3]))
+    places = sorted(
+        Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), key=lambda path: int(path.parts[-3])
+    )
     return places[-1] if places else None
 
 
@@ -39,7 +41,9 @@ def as_other_user() -> dict[str, Any]:
         except KeyError:
             continue
         return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
-    raise RuntimeError("PostgreSQL refuses to run as root and there is neither a user postgres nor nobody")
+    raise RuntimeError(
+        "PostgreSQL refuses to run as root and there is neither a user postgres nor nobody"
+    )
 
 
 PROGRAMS = all(find_binary(name) for name in ("initdb", "postgres"))
@@ -63,10 +67,17 @@ def postgres_server(owner: str = "ledger") -> Iterator[str]:
     quiet: dict[str, Any] = {"cwd": folder, "stdout": subprocess.DEVNULL, **who}
     make = [initdb, "-D", data, "-U", owner, "-A", "scram-sha-256", f"--pwfile={password}"]
     subprocess.run([*make, "--no-sync", "--locale=C", "--encoding=UTF8"], check=True, **quiet)
-    settings = ["listen_addresses=127.0.0.1", f"unix_socket_directories={folder}", "fsync=off", "max_connections=60"]
+    settings = [
+        "listen_addresses=127.0.0.1",
+        f"unix_socket_directories={folder}",
+        "fsync=off",
+        "max_connections=60",
+    ]
     options = [part for setting in settings for part in ("-c", setting)]
     log = (folder / "log").open("wb")
-    server = subprocess.Popen([postgres, "-D", data, "-p", str(port), *options], stderr=log, **quiet)
+    server = subprocess.Popen(
+        [postgres, "-D", data, "-p", str(port), *options], stderr=log, **quiet
+    )
     url = f"postgresql+psycopg2://{owner}:secret@127.0.0.1:{port}/postgres"
     try:
         wait_until(lambda: is_ready(url), server, (folder / "log").read_text)

@@ -57,7 +57,17 @@ def _start(folder: Path) -> tuple[subprocess.Popen[bytes], str]:
         "DO_NOT_TRACK": "1",
     }
     is_new = not database.exists() and not copy_prepared(PREFECT, database)
-    command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
+    command = [
+        sys.executable,
+        "-m",
+        "prefect",
+        "server",
+        "start",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+    ]
     with (folder / "server.log").open("wb") as log:
         server = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
     try:

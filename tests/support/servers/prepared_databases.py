@@ -37,7 +37,9 @@ def keep_prepared(name: str, database: Path) -> None:
     prepared = _prepared(name)
     scratch = prepared.with_name(f".{name}.{os.getpid()}")
     prepared.parent.mkdir(parents=True, exist_ok=True)
-    with closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+    with closing(
+        sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)
+    ) as connection:
         connection.execute("VACUUM INTO ?", [str(scratch)])
     scratch.replace(prepared)
 

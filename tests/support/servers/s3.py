@@ -42,11 +42,19 @@ class S3Server:
 
     def names(self, bucket: str) -> list[str]:
         """Return the names of all objects of a bucket."""
-        return re.findall(r"<Key>([^<]+)</Key>", self._ask("GET", f"{bucket}?list-type=2&max-keys=1000").decode())
+        return re.findall(
+            r"<Key>([^<]+)</Key>", self._ask("GET", f"{bucket}?list-type=2&max-keys=1000").decode()
+        )
 
     def _ask(self, method: str, path: str) -> bytes:
-        header = {"Authorization": "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/s3/aws4_request"}
-        return httpx.request(method, f"{self.url}/{path}", headers=header, timeout=30).raise_for_status().content
+        header = {
+            "Authorization": "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/s3/aws4_request"
+        }
+        return (
+            httpx.request(method, f"{self.url}/{path}", headers=header, timeout=30)
+            .raise_for_status()
+            .content
+        )
 
 
 @contextmanager

@@ -38,13 +38,20 @@ class RunningStack:
         """Run `make up`, `make down` or `make status`."""
         command = [sys.executable, "-m", "deployments.stack", word]
         return subprocess.run(
-            command, cwd=ROOT, env=self.environment | changes, capture_output=True, text=True, timeout=400
+            command,
+            cwd=ROOT,
+            env=self.environment | changes,
+            capture_output=True,
+            text=True,
+            timeout=400,
         )
 
     def command(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
         """Run a program of this environment (`prefect`, `flows.cli.main`) as a shell would after `source env`."""
         command = [sys.executable, "-m", *arguments]
-        return subprocess.run(command, cwd=ROOT, env=self.shell, capture_output=True, text=True, timeout=400)
+        return subprocess.run(
+            command, cwd=ROOT, env=self.shell, capture_output=True, text=True, timeout=400
+        )
 
     @property
     def shell(self) -> dict[str, str]:
@@ -99,12 +106,20 @@ class RunningStack:
             stored: dict[str, Any] = json.loads(location.read_text(encoding="utf-8"))
             if stored["prefect_run_id"] == flow_run:
                 summary = location.with_name("summary.json")
-                return stored | {"summary": json.loads(summary.read_text(encoding="utf-8")) if summary.exists() else {}}
+                return stored | {
+                    "summary": json.loads(summary.read_text(encoding="utf-8"))
+                    if summary.exists()
+                    else {}
+                }
         raise AssertionError(f"the state folder has no run of {flow_run}")
 
     def steps(self, flow_run: str) -> dict[str, list[str]]:
         """Return the names of the states that each step of a run ended in, oldest first."""
-        body = {"flow_runs": {"id": {"any_": [flow_run]}}, "sort": "EXPECTED_START_TIME_ASC", "limit": 200}
+        body = {
+            "flow_runs": {"id": {"any_": [flow_run]}},
+            "sort": "EXPECTED_START_TIME_ASC",
+            "limit": 200,
+        }
         states: dict[str, list[str]] = {}
         for entry in call_api(self.api, "/task_runs/filter", body):
             states.setdefault(entry["name"], []).append(entry["state"]["name"])
@@ -112,7 +127,11 @@ class RunningStack:
 
 
 def clean_environment(home: Path, **changes: str) -> dict[str, str]:
-    stored = {key: value for key, value in os.environ.items() if not key.startswith(("WASP_", "MLFLOW_", "PREFECT_"))}
+    stored = {
+        key: value
+        for key, value in os.environ.items()
+        if not key.startswith(("WASP_", "MLFLOW_", "PREFECT_"))
+    }
     ports = {name: str(free_port()) for name in ("PREFECT_PORT", "MLFLOW_PORT")}
     inherited = {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
     return stored | inherited | ports | {"WASP_HOME": str(home)} | changes
@@ -121,9 +140,17 @@ def clean_environment(home: Path, **changes: str) -> dict[str, str]:
 def read_exports(location: Path) -> dict[str, str]:
     """Return the variables that a shell has after reading the env file."""
     text = subprocess.run(
-        ["bash", "-c", f'set -a; source "{location}"; env -0'], env={}, capture_output=True, text=True, check=True
+        ["bash", "-c", f'set -a; source "{location}"; env -0'],
+        env={},
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
-    return dict(line.split("=", 1) for line in text.split("\0") if line.startswith(("WASP_", "PREFECT_", "MLFLOW_")))
+    return dict(
+        line.split("=", 1)
+        for line in text.split("\0")
+        if line.startswith(("WASP_", "PREFECT_", "MLFLOW_"))
+    )
 
 
 @contextmanager

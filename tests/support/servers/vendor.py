@@ -41,7 +41,12 @@ class VendorServer:
     def plm(self, **more: Any) -> dict[str, Any]:
         """Return the part of a configuration that makes this server's model the PLM `gpt`."""
         endpoint = self.url if more.get("connector") == "anthropic" else f"{self.url}/v1"
-        address = {"connector": "openai", "model": "m", "endpoint": endpoint, "key": "env:VENDOR_KEY"}
+        address = {
+            "connector": "openai",
+            "model": "m",
+            "endpoint": endpoint,
+            "key": "env:VENDOR_KEY",
+        }
         return {"name": "gpt", "max_tokens": 60, **address, **more}
 
     @property
@@ -76,7 +81,9 @@ class VendorServer:
         self._loop.close()
 
     async def start(self) -> asyncio.Server:
-        serving = await asyncio.get_running_loop().create_server(lambda: Connection(self), "127.0.0.1", 0, backlog=1024)
+        serving = await asyncio.get_running_loop().create_server(
+            lambda: Connection(self), "127.0.0.1", 0, backlog=1024
+        )
         self.port = serving.sockets[0].getsockname()[1]
         return serving
 
@@ -107,7 +114,10 @@ class Connection(asyncio.Protocol):
         if not separator:
             return
         lines = head.decode("latin-1").split("\r\n")
-        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:])}
+        headers = {
+            name.lower(): value.strip()
+            for name, _, value in (line.partition(":") for line in lines[1:])
+        }
         length = int(headers.get("content-length", 0))
         if len(rest) < length:
             return
@@ -138,7 +148,11 @@ class Connection(asyncio.Protocol):
             self.transport.abort()
             return
         payload = reply.payload
-        lines = [f"HTTP/1.1 {reply.status} X", f"content-type: {reply.content_type}", f"content-length: {len(payload)}"]
+        lines = [
+            f"HTTP/1.1 {reply.status} X",
+            f"content-type: {reply.content_type}",
+            f"content-length: {len(payload)}",
+        ]
         lines += [f"{name}: {value}" for name, value in reply.headers.items()]
         head = "\r\n".join(lines).encode() + b"\r\n\r\n"
         if reply.cut:

@@ -64,13 +64,22 @@ def prompt_tokens(request: Request) -> int:
     return max(11, len(request.prompt.encode()) // 4)
 
 
-def ok(request: Request, text: str | None = "", finish: str = "stop", tokens: tuple[int, int] | None = None) -> Reply:
+def ok(
+    request: Request,
+    text: str | None = "",
+    finish: str = "stop",
+    tokens: tuple[int, int] | None = None,
+) -> Reply:
     """Return an answer in the format of the request's API. `text` '': one made of the prompt; None: null."""
     tokens = tokens or (prompt_tokens(request), 7)
     text = text_for(request) if text == "" else text
     if request.anthropic:
         return Reply(body=message(request, text, finish, tokens))
-    usage = {"prompt_tokens": tokens[0], "completion_tokens": tokens[1], "total_tokens": sum(tokens)}
+    usage = {
+        "prompt_tokens": tokens[0],
+        "completion_tokens": tokens[1],
+        "total_tokens": sum(tokens),
+    }
     choice: dict[str, Any] = {"index": 0, "finish_reason": finish, "logprobs": None}
     if request.legacy:
         choice["text"] = text
@@ -78,10 +87,21 @@ def ok(request: Request, text: str | None = "", finish: str = "stop", tokens: tu
         choice["message"] = {"role": "assistant", "content": text, "refusal": None}
     kind = "text_completion" if request.legacy else "chat.completion"
     model = request.body["model"]
-    return Reply(body={"id": "x-1", "object": kind, "created": 1, "model": model, "choices": [choice], "usage": usage})
+    return Reply(
+        body={
+            "id": "x-1",
+            "object": kind,
+            "created": 1,
+            "model": model,
+            "choices": [choice],
+            "usage": usage,
+        }
+    )
 
 
-def message(request: Request, text: str | None, finish: str, tokens: tuple[int, int]) -> dict[str, Any]:
+def message(
+    request: Request, text: str | None, finish: str, tokens: tuple[int, int]
+) -> dict[str, Any]:
     """Return the body of an Anthropic message."""
     reasons = {"stop": "end_turn", "length": "max_tokens", "content_filter": "refusal"}
     content = [] if text is None else [{"type": "text", "text": text}]
@@ -93,7 +113,11 @@ def message(request: Request, text: str | None, finish: str, tokens: tuple[int, 
 
 
 def failure(
-    status: int, message: str = "trouble", kind: str = "server_error", code: str | None = None, **more: Any
+    status: int,
+    message: str = "trouble",
+    kind: str = "server_error",
+    code: str | None = None,
+    **more: Any,
 ) -> Reply:
     """Return an error body that both SDKs understand. `headers`, `param`, `delay` by name."""
     error = {"message": message, "type": kind, "code": code, "param": more.pop("param", None)}

@@ -18,4 +18,6 @@ def writings(count):
 def recording(vendor, url, folder, **more):
     connector, suffix = VENDORS[vendor]
     options = {"endpoint": url + suffix, "key": "none", "concurrency": IN_FLIGHT, **more}
-    return Recording(connector.from_spec(ModelSpec("writer", vendor, "m", options)), CompletionStore(folder))
+    return Recording(
+        connector.from_spec(ModelSpec("writer", vendor, "m", options)), CompletionStore(folder)
+    )

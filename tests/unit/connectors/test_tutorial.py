@@ -31,7 +31,9 @@ def block(language):
 def installed(tmp_path, monkeypatch):
     """Both files, installed the way pip leaves a package behind."""
     monkeypatch.syspath_prepend(tmp_path)
-    install(tmp_path, "parrot", block("python"), tomllib.loads(block("toml"))["project"]["entry-points"])
+    install(
+        tmp_path, "parrot", block("python"), tomllib.loads(block("toml"))["project"]["entry-points"]
+    )
     yield
     sys.modules.pop("parrot", None)
 

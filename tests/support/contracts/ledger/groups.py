@@ -41,21 +41,36 @@ class Grouping:
         book.join("customers", ["bank", "shop"], "owner")
         return book
 
-    def test_a_release_on_one_is_charged_on_all_and_on_nobody_else(self, grouped: PrivacyLedger) -> None:
+    def test_a_release_on_one_is_charged_on_all_and_on_nobody_else(
+        self, grouped: PrivacyLedger
+    ) -> None:
         spend(grouped, "bank", "run-1")
         spend(grouped, "shop", "run-2")
         spend(grouped, "zoo", "run-3")
-        assert [spent(grouped, name) for name in ("bank", "shop", "zoo")] == pytest.approx([TWO, TWO, ONE])
+        assert [spent(grouped, name) for name in ("bank", "shop", "zoo")] == pytest.approx(
+            [TWO, TWO, ONE]
+        )
         status = grouped.status("shop")
-        assert (status.group, status.members, status.releases, status.shared) == ("customers", ("bank",), 1, 1)
+        assert (status.group, status.members, status.releases, status.shared) == (
+            "customers",
+            ("bank",),
+            1,
+            1,
+        )
         assert (status.spent, status.reserved) == (pytest.approx(TWO), 0.0)
-        assert len(events(grouped, "shop")) == 1, "what a dataset released itself is still told apart"
+        assert len(events(grouped, "shop")) == 1, (
+            "what a dataset released itself is still told apart"
+        )
         assert grouped.verify(second=gdp) == []
 
-    def test_the_cap_of_any_of_them_holds_for_all_and_the_refusal_names_the_group(self, grouped: PrivacyLedger) -> None:
+    def test_the_cap_of_any_of_them_holds_for_all_and_the_refusal_names_the_group(
+        self, grouped: PrivacyLedger
+    ) -> None:
         grouped.set_cap("shop", TWO, DELTA, "owner", "")
         spend(grouped, "bank", "run-1", 2)
-        with pytest.raises(BudgetError, match="Dataset 'shop' .group 'customers'.*left 0 of the cap"):
+        with pytest.raises(
+            BudgetError, match="Dataset 'shop' .group 'customers'.*left 0 of the cap"
+        ):
             grouped.reserve("bank", plan("run-2", 1), "me")
         with pytest.raises(BudgetError):
             grouped.reserve("shop", plan("run-3", 1), "me")
@@ -63,7 +78,9 @@ class Grouping:
         assert [grouped.status(name).refused for name in ("bank", "shop", "zoo")] == [1, 1, 0]
         assert grouped.verify() == []
 
-    def test_what_a_run_reserves_on_one_nobody_spends_on_another(self, grouped: PrivacyLedger) -> None:
+    def test_what_a_run_reserves_on_one_nobody_spends_on_another(
+        self, grouped: PrivacyLedger
+    ) -> None:
         grouped.set_cap("bank", THREE, DELTA, "owner", "")
         grouped.reserve("shop", plan("run-1", 2), "me")
         assert grouped.status("bank").reserved == pytest.approx(TWO)
@@ -73,7 +90,9 @@ class Grouping:
         assert grouped.status("bank").reserved == 0.0
         grouped.reserve("bank", plan("run-2", 2), "me")
         grouped.reserve("bank", plan("run-2", 3), "me")
-        assert grouped.status("shop").reserved == pytest.approx(THREE), "a run's new plan replaces its old one"
+        assert grouped.status("shop").reserved == pytest.approx(THREE), (
+            "a run's new plan replaces its old one"
+        )
         assert grouped.verify() == []
 
     def test_what_happened_before_is_charged_to_whoever_joins(self, grouped: PrivacyLedger) -> None:
@@ -91,7 +110,9 @@ class Grouping:
             grouped.release_once(request(1, "shop-1", "run-3", dataset="shop"), never)
         assert grouped.verify(second=gdp) == []
 
-    def test_joining_again_writes_nothing_and_two_groups_become_one(self, grouped: PrivacyLedger) -> None:
+    def test_joining_again_writes_nothing_and_two_groups_become_one(
+        self, grouped: PrivacyLedger
+    ) -> None:
         lines = len(grouped.history("bank"))
         grouped.join("customers", ["shop"], "owner")
         assert len(grouped.history("bank")) == lines
@@ -108,21 +129,31 @@ class Grouping:
     def test_no_noise_on_one_exposes_all(self, grouped: PrivacyLedger) -> None:
         grouped.reserve("bank", plan("run-1", charges=[EXPOSING]), "me")
         grouped.release_once(request(charge=EXPOSING), lambda: b"votes")
-        assert [grouped.status(name).exposed for name in ("bank", "shop", "zoo")] == [True, True, False]
+        assert [grouped.status(name).exposed for name in ("bank", "shop", "zoo")] == [
+            True,
+            True,
+            False,
+        ]
 
-    def test_a_cap_for_persons_on_one_refuses_records_on_another(self, grouped: PrivacyLedger) -> None:
+    def test_a_cap_for_persons_on_one_refuses_records_on_another(
+        self, grouped: PrivacyLedger
+    ) -> None:
         grouped.set_cap("shop", THREE, DELTA, "owner", "", "person")
         with pytest.raises(ConfigError, match="'shop'"):
             grouped.reserve("bank", plan(), "me")
         grouped.reserve("bank", plan(charges=[charge(protects="person")]), "me")
 
-    def test_rows_of_several_datasets_put_all_of_them_into_one_group(self, grouped: PrivacyLedger) -> None:
+    def test_rows_of_several_datasets_put_all_of_them_into_one_group(
+        self, grouped: PrivacyLedger
+    ) -> None:
         """A refusal would show a run's user that rows coincide; charging all of them shows nothing more."""
         spend(grouped, "bank", "run-1")
         assert grouped.register("others", "fingerprint-11", ["b", "z"]) == "others"
         assert grouped.status("zoo").members == ("bank", "others", "shop")
         assert grouped.status("zoo").reasons == ("same texts",)
-        assert [spent(grouped, name) for name in ("bank", "others", "zoo")] == pytest.approx([ONE] * 3)
+        assert [spent(grouped, name) for name in ("bank", "others", "zoo")] == pytest.approx(
+            [ONE] * 3
+        )
         assert grouped.verify() == []
 
     def test_a_dataset_leaves_its_group_before_the_first_release_and_is_not_put_back(
@@ -134,9 +165,17 @@ class Grouping:
         grouped.register("zoo", "fingerprint-5", ["x", "y", "z", "new"])
         spend(grouped, "bank", "run-1")
         spend(grouped, "zoo", "run-2")
-        assert [grouped.status(name).group for name in ("bank", "shop", "zoo")] == ["customers", "customers", ""]
-        assert [spent(grouped, name) for name in ("bank", "shop", "zoo")] == pytest.approx([ONE] * 3)
-        with pytest.raises(ConfigError, match="'shop' cannot leave group 'customers'.*releases or reservations"):
+        assert [grouped.status(name).group for name in ("bank", "shop", "zoo")] == [
+            "customers",
+            "customers",
+            "",
+        ]
+        assert [spent(grouped, name) for name in ("bank", "shop", "zoo")] == pytest.approx(
+            [ONE] * 3
+        )
+        with pytest.raises(
+            ConfigError, match="'shop' cannot leave group 'customers'.*releases or reservations"
+        ):
             grouped.leave("shop", "owner")
         grouped.join("customers", ["zoo"], "owner")
         assert spent(grouped, "zoo") == pytest.approx(TWO)
@@ -153,9 +192,13 @@ class Grouping:
             grouped.leave("bank", "owner")
         assert grouped.verify() == []
 
-    def test_a_look_is_reported_to_all_once_and_an_export_to_its_own(self, grouped: PrivacyLedger) -> None:
+    def test_a_look_is_reported_to_all_once_and_an_export_to_its_own(
+        self, grouped: PrivacyLedger
+    ) -> None:
         for _ in range(2):
-            grouped.note(Entry("bank", LOOK, "me", "wasp", "run-1", "fid-0", detail_json='{"what":"FID"}'))
+            grouped.note(
+                Entry("bank", LOOK, "me", "wasp", "run-1", "fid-0", detail_json='{"what":"FID"}')
+            )
         grouped.note(Entry("bank", EXPORT, "me", "wasp", "run-1"))
         assert [entry.kind for entry in grouped.history("bank")][-2:] == ["look", "export"]
         assert [entry.kind for entry in grouped.history("shop")][-1:] == ["group look"]
@@ -178,13 +221,21 @@ class Grouping:
                 book.finish(name, run); won += 1
             say(won)
         """
-        assert sum(int(line) for line in answers([child(url, code, str(number)) for number in range(4)])) == 7
+        assert (
+            sum(
+                int(line)
+                for line in answers([child(url, code, str(number)) for number in range(4)])
+            )
+            == 7
+        )
         statuses = [grouped.status(name) for name in ("bank", "shop")]
         assert {status.releases + status.shared for status in statuses} == {7}
         assert [status.spent for status in statuses] == pytest.approx([statuses[0].cap] * 2)
         assert grouped.verify() == []
 
-    def test_a_dataset_that_joins_while_another_draws_misses_nothing(self, url: str, grouped: PrivacyLedger) -> None:
+    def test_a_dataset_that_joins_while_another_draws_misses_nothing(
+        self, url: str, grouped: PrivacyLedger
+    ) -> None:
         """'aaa' sorts before those whose locks the release holds already."""
         grouped.register("aaa", "fingerprint-5", ["q"])
         code = """
@@ -201,5 +252,7 @@ class Grouping:
         """
         assert answers([child(url, code, what) for what in ("join", "release")]) == ["done", "done"]
         total = zcdp([charge().event] * 8, DELTA)
-        assert [spent(grouped, name) for name in ("aaa", "bank", "shop")] == pytest.approx([total] * 3)
+        assert [spent(grouped, name) for name in ("aaa", "bank", "shop")] == pytest.approx(
+            [total] * 3
+        )
         assert grouped.verify() == []

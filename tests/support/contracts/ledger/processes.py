@@ -26,14 +26,20 @@ from tests.support.ledgers import (
 
 class Racing:
     def test_a_long_wait_for_another_writer_is_reported_once(
-        self, url: str, book: PrivacyLedger, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+        self,
+        url: str,
+        book: PrivacyLedger,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
     ) -> None:
         monkeypatch.setattr(database, "NOTICE_SECONDS", 0.1)
         book.reserve("bank", plan(), "me")
         with ThreadPoolExecutor(1) as pool:
 
             def draw() -> bytes:
-                capped = pool.submit(PrivacyLedger(url, zcdp).set_cap, "bank", 9.0, DELTA, "owner", "")
+                capped = pool.submit(
+                    PrivacyLedger(url, zcdp).set_cap, "bank", 9.0, DELTA, "owner", ""
+                )
                 deadline = time.monotonic() + 60
                 while not caplog.records and time.monotonic() < deadline:
                     time.sleep(0.02)
@@ -45,7 +51,9 @@ class Racing:
         (record,) = caplog.records
         assert record.getMessage().startswith("Another process has locked the privacy ledger")
 
-    def test_processes_that_race_for_one_release_draw_once(self, url: str, book: PrivacyLedger) -> None:
+    def test_processes_that_race_for_one_release_draw_once(
+        self, url: str, book: PrivacyLedger
+    ) -> None:
         book.reserve("bank", plan(), "me")
         code = """
             def draw(): time.sleep(0.3); return os.urandom(16)
@@ -59,7 +67,9 @@ class Racing:
         assert len(events(book, "bank")) == 1
         assert book.verify() == []
 
-    def test_processes_that_race_for_the_last_of_a_cap_never_pass_it(self, url: str, book: PrivacyLedger) -> None:
+    def test_processes_that_race_for_the_last_of_a_cap_never_pass_it(
+        self, url: str, book: PrivacyLedger
+    ) -> None:
         cap = zcdp([charge().event] * 7, DELTA)
         book.set_cap("bank", cap, DELTA, "owner", "")
         code = """
@@ -71,13 +81,17 @@ class Racing:
                 except BudgetError: pass
             say(won)
         """
-        won = sum(int(line) for line in answers([child(url, code, str(number)) for number in range(4)]))
+        won = sum(
+            int(line) for line in answers([child(url, code, str(number)) for number in range(4)])
+        )
         assert won == 7
         status = book.status("bank")
         assert (status.reserved, status.refused) == (pytest.approx(cap), 13)
         assert book.verify() == []
 
-    def test_processes_that_open_a_new_book_together_register_one_dataset(self, fresh_url: str) -> None:
+    def test_processes_that_open_a_new_book_together_register_one_dataset(
+        self, fresh_url: str
+    ) -> None:
         code = """
             say("ready"); sys.stdin.readline()
             say(book.register("bank", "fingerprint-1", ["a", "b"]))

@@ -10,7 +10,19 @@ from connectors.interfaces.errors import BudgetError, ConfigError, LedgerError
 from connectors.interfaces.ledger import BudgetPlan, Marks
 from connectors.ledger.ledger import PrivacyLedger
 from connectors.ledger.state import Cap
-from tests.support.ledgers import DELTA, ONE, THREE, TWO, charge, gdp, never, plan, request, spent, zcdp
+from tests.support.ledgers import (
+    DELTA,
+    ONE,
+    THREE,
+    TWO,
+    charge,
+    gdp,
+    never,
+    plan,
+    request,
+    spent,
+    zcdp,
+)
 
 
 class Registering:
@@ -31,8 +43,12 @@ class Registering:
         assert book.status("other-name").reasons == ("same texts",)
         assert spent(book, "bank") == spent(book, "other-name") == pytest.approx(ONE)
 
-    def test_rows_of_nobody_known_are_a_new_dataset_unless_their_name_is_known(self, book: PrivacyLedger) -> None:
-        assert book.register("bank", "fingerprint-9", ["new", "too"]) == "bank", "the budget follows the name"
+    def test_rows_of_nobody_known_are_a_new_dataset_unless_their_name_is_known(
+        self, book: PrivacyLedger
+    ) -> None:
+        assert book.register("bank", "fingerprint-9", ["new", "too"]) == "bank", (
+            "the budget follows the name"
+        )
         assert book.register("Bank", "fingerprint-2", ["x"]) == "bank-2"
         assert book.register("Bänk & Söhne", "fingerprint-3", ["y"]) == "bank-sohne"
         assert book.register("银行", "fingerprint-4", ["z"]) == "dataset"
@@ -63,10 +79,14 @@ class Registering:
         assert sum(entry.kind == "group" for entry in book.history("view")) == 1
         assert book.verify() == []
 
-    def test_the_owner_declares_that_places_and_persons_are_others(self, book: PrivacyLedger) -> None:
+    def test_the_owner_declares_that_places_and_persons_are_others(
+        self, book: PrivacyLedger
+    ) -> None:
         first = Marks(("place-1",), ("person-1",), ("row-1",))
         book.register("shop", "fingerprint-2", ["x"], marks=first)
-        book.register("view", "fingerprint-3", ["y"], marks=replace(first, rows=("row-2",), separate=True))
+        book.register(
+            "view", "fingerprint-3", ["y"], marks=replace(first, rows=("row-2",), separate=True)
+        )
         assert book.status("view").group == ""
         book.register("copy", "fingerprint-4", ["z"], marks=replace(first, separate=True))
         assert book.status("copy").reasons == ("same rows",)
@@ -80,26 +100,40 @@ class Registering:
     def test_datasets_share_people_from_a_share_of_equal_texts_on(
         self, book: PrivacyLedger, kind: str, common: int, short: int, group: str
     ) -> None:
-        large, small = ([f"{name}-{n}" for n in range(size)] for name, size in (("l", 250), ("s", 100)))
+        large, small = (
+            [f"{name}-{n}" for n in range(size)] for name, size in (("l", 250), ("s", 100))
+        )
         small[:common] = large[:common]
         for name, hashes in (("large", large), ("small", small)):
             marks = Marks(rows=tuple(hashes) if kind == "rows" else (), short=tuple(large[:short]))
-            book.register(name, f"fingerprint {name}", hashes if kind == "records" else [], marks=marks)
+            book.register(
+                name, f"fingerprint {name}", hashes if kind == "records" else [], marks=marks
+            )
         assert book.status("small").group == group
 
     def test_a_small_share_of_long_texts_is_chance(self, book: PrivacyLedger) -> None:
         book.register("large", "fingerprint large", [f"l-{n}" for n in range(1000)])
-        book.register("other", "fingerprint other", [f"{'l' if n < 19 else 'o'}-{n}" for n in range(1000)])
+        book.register(
+            "other", "fingerprint other", [f"{'l' if n < 19 else 'o'}-{n}" for n in range(1000)]
+        )
         assert book.status("other").group == ""
-        book.register("copy", "fingerprint copy", [f"{'l' if n < 20 else 'c'}-{n}" for n in range(1000)])
+        book.register(
+            "copy", "fingerprint copy", [f"{'l' if n < 20 else 'c'}-{n}" for n in range(1000)]
+        )
         assert book.status("copy").members == ("large",)
 
-    def test_a_dataset_without_a_cap_gets_the_default_cap(self, url: str, book: PrivacyLedger) -> None:
+    def test_a_dataset_without_a_cap_gets_the_default_cap(
+        self, url: str, book: PrivacyLedger
+    ) -> None:
         careful = PrivacyLedger(url, zcdp, default_cap=Cap(ONE, DELTA))
-        assert careful.register("bank", "fingerprint-1", ["a", "b", "c"]) == "bank", "also one of an earlier version"
+        assert careful.register("bank", "fingerprint-1", ["a", "b", "c"]) == "bank", (
+            "also one of an earlier version"
+        )
         careful.register("shop", "fingerprint-2", ["x"])
         assert [careful.status(name).cap for name in ("bank", "shop")] == [pytest.approx(ONE)] * 2
-        with pytest.raises(BudgetError, match="wasp budget cap shop --epsilon inf --reason") as refused:
+        with pytest.raises(
+            BudgetError, match="wasp budget cap shop --epsilon inf --reason"
+        ) as refused:
             careful.reserve("shop", plan(), "me")
         assert str(pickle.loads(pickle.dumps(refused.value))) == str(refused.value)
         too_much = [dict(charge.event) for charge in plan().charges]
@@ -149,7 +183,9 @@ class Registering:
 
 
 class Reserving:
-    def test_a_refusal_gives_needs_left_and_missing_and_is_written_down(self, book: PrivacyLedger) -> None:
+    def test_a_refusal_gives_needs_left_and_missing_and_is_written_down(
+        self, book: PrivacyLedger
+    ) -> None:
         book.set_cap("bank", TWO, DELTA, "owner", "first cap")
         book.reserve("bank", plan(releases=1), "me")
         with pytest.raises(BudgetError) as refused:
@@ -161,7 +197,9 @@ class Reserving:
         assert f"of the cap {TWO:.4g}" in str(refused.value)
         last = book.history("bank")[-1]
         assert (last.kind, last.who, last.run_id) == ("refuse", "you", "run-2")
-        assert last.detail == {name: getattr(refused.value, name) for name in ("needs", "left", "missing")}
+        assert last.detail == {
+            name: getattr(refused.value, name) for name in ("needs", "left", "missing")
+        }
         assert book.status("bank").refused == 1
         book.reserve("bank", plan("run-2", 1), "you")
         assert book.verify(second=gdp) == []
@@ -178,14 +216,18 @@ class Reserving:
         book.set_cap("bank", TWO, DELTA, "owner", "")
         book.reserve("bank", plan(), "me")
 
-    def test_another_plan_of_an_open_run_is_compared_with_the_cap(self, book: PrivacyLedger) -> None:
+    def test_another_plan_of_an_open_run_is_compared_with_the_cap(
+        self, book: PrivacyLedger
+    ) -> None:
         book.set_cap("bank", TWO, DELTA, "owner", "")
         book.reserve("bank", plan(releases=1), "me")
         with pytest.raises(BudgetError):
             book.reserve("bank", plan(releases=3), "me")
         assert book.status("bank").reserved == pytest.approx(ONE)
 
-    def test_a_finished_run_is_repeated_free_of_charge_at_a_full_cap(self, book: PrivacyLedger) -> None:
+    def test_a_finished_run_is_repeated_free_of_charge_at_a_full_cap(
+        self, book: PrivacyLedger
+    ) -> None:
         book.set_cap("bank", TWO, DELTA, "owner", "")
         book.reserve("bank", plan(), "me")
         first = [book.release_once(request(slot), lambda: b"noise").output for slot in (0, 1)]
@@ -194,7 +236,9 @@ class Reserving:
         book.reserve("bank", plan(), "me")
         again = [book.release_once(request(slot), never) for slot in (0, 1)]
         book.finish("bank", "run-1")
-        assert [(each.output, each.reused) for each in again] == [(output, True) for output in first]
+        assert [(each.output, each.reused) for each in again] == [
+            (output, True) for output in first
+        ]
         assert book.history("bank") == before, "a run on unchanged data writes no line"
         assert spent(book, "bank") == pytest.approx(TWO)
 
@@ -215,31 +259,42 @@ class Reserving:
             with pytest.raises(ConfigError):
                 book.set_cap("bank", epsilon, delta, "owner", "")
 
-    def test_an_accountant_without_an_answer_stops_everything(self, url: str, book: PrivacyLedger) -> None:
+    def test_an_accountant_without_an_answer_stops_everything(
+        self, url: str, book: PrivacyLedger
+    ) -> None:
         book.set_cap("bank", 1.0, DELTA, "owner", "")
         lost = PrivacyLedger(url, lambda events, delta: float("nan"))
         with pytest.raises(LedgerError, match="accountant"):
             lost.reserve("bank", plan(), "me")
         assert book.status("bank").runs == 0
 
-    def test_a_cap_for_persons_lets_no_run_in_that_protects_records_only(self, book: PrivacyLedger) -> None:
+    def test_a_cap_for_persons_lets_no_run_in_that_protects_records_only(
+        self, book: PrivacyLedger
+    ) -> None:
         book.set_cap("bank", THREE, DELTA, "owner", "", "person")
         with pytest.raises(ConfigError, match=r"privacy\.protects: person"):
             book.reserve("bank", plan(), "me")
         persons = BudgetPlan("run-1", "wasp", DELTA, (charge(protects="person"),))
         book.reserve("bank", persons, "me")
-        assert (book.status("bank").cap_protects, book.status("bank").reserved) == ("person", pytest.approx(ONE))
+        assert (book.status("bank").cap_protects, book.status("bank").reserved) == (
+            "person",
+            pytest.approx(ONE),
+        )
         with pytest.raises(LedgerError, match="no reserved charge left"):
             book.release_once(request(), never)
 
-    def test_a_cap_for_persons_stops_a_run_that_has_reserved_for_records(self, book: PrivacyLedger) -> None:
+    def test_a_cap_for_persons_stops_a_run_that_has_reserved_for_records(
+        self, book: PrivacyLedger
+    ) -> None:
         book.reserve("bank", plan(), "me")
         book.set_cap("bank", THREE, DELTA, "owner", "", "person")
         with pytest.raises(ConfigError, match=r"privacy\.protects: person"):
             book.release_once(request(), never)
         assert book.status("bank").releases == 0
 
-    def test_a_cap_for_persons_comes_too_late_after_releases_that_protected_records(self, book: PrivacyLedger) -> None:
+    def test_a_cap_for_persons_comes_too_late_after_releases_that_protected_records(
+        self, book: PrivacyLedger
+    ) -> None:
         book.reserve("bank", plan(), "me")
         book.release_once(request(), lambda: b"noise")
         with pytest.raises(ConfigError, match="1 release"):

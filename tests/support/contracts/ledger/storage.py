@@ -27,11 +27,17 @@ TAMPERINGS = [
 
 
 class Keeping:
-    def test_a_changed_column_of_any_entry_is_found_and_stops_releases(self, url: str, book: PrivacyLedger) -> None:
+    def test_a_changed_column_of_any_entry_is_found_and_stops_releases(
+        self, url: str, book: PrivacyLedger
+    ) -> None:
         fill(book)
         entries, stored = book.history("bank"), rows_of(url)
         for column in ENTRIES.columns:
-            number = next(entry.number for entry in reversed(entries) if getattr(entry, column.name) is not None)
+            number = next(
+                entry.number
+                for entry in reversed(entries)
+                if getattr(entry, column.name) is not None
+            )
             change = "+ 1" if column.type.python_type in (int, float) else "|| ' '"
             statement = f"UPDATE ledger_entries SET {column.name} = {column.name} {change} WHERE number = {number}"
             assert alter(url, statement) == 1
@@ -63,9 +69,15 @@ class Keeping:
             restore(url, stored)
         assert book.verify() == []
 
-    def test_a_book_rewritten_with_hashes_that_fit_is_found_by_its_sums(self, url: str, book: PrivacyLedger) -> None:
+    def test_a_book_rewritten_with_hashes_that_fit_is_found_by_its_sums(
+        self, url: str, book: PrivacyLedger
+    ) -> None:
         fill(book)
-        forge(url, book, lambda entry: replace(entry, event_json=entry.event_json.replace("10.0", "99.0")))
+        forge(
+            url,
+            book,
+            lambda entry: replace(entry, event_json=entry.event_json.replace("10.0", "99.0")),
+        )
         assert any("recomputed" in problem for problem in book.verify())
         forge(url, book, lambda entry: replace(entry, event_json=entry.event_json and "[1]"))
         assert any("was changed" in problem for problem in book.verify())
@@ -78,11 +90,19 @@ class Keeping:
 
     def test_a_changed_view_is_not_read(self, url: str, book: PrivacyLedger) -> None:
         book.set_view("bank", {"path": "notes.csv"}, "owner")
-        assert alter(url, "UPDATE ledger_entries SET detail_json = replace(detail_json, 'notes', 'other')") >= 1
+        assert (
+            alter(
+                url,
+                "UPDATE ledger_entries SET detail_json = replace(detail_json, 'notes', 'other')",
+            )
+            >= 1
+        )
         with pytest.raises(LedgerError, match="was changed after it was written"):
             book.views()
 
-    def test_a_total_that_another_accountant_doubts_is_found(self, url: str, book: PrivacyLedger) -> None:
+    def test_a_total_that_another_accountant_doubts_is_found(
+        self, url: str, book: PrivacyLedger
+    ) -> None:
         generous = PrivacyLedger(url, lambda events, delta: 0.5 * gdp(events, delta))
         fill(generous)
         assert generous.verify() == []
@@ -102,7 +122,10 @@ def alter(url: str, *statements: str) -> int:
 
 def rows_of(url: str) -> dict[Table, list[dict[str, Any]]]:
     with connected(url) as db:
-        return {table: [dict(row) for row in db.execute(select(table)).mappings()] for table in METADATA.sorted_tables}
+        return {
+            table: [dict(row) for row in db.execute(select(table)).mappings()]
+            for table in METADATA.sorted_tables
+        }
 
 
 def restore(url: str, rows: dict[Table, list[dict[str, Any]]]) -> None:

@@ -23,7 +23,9 @@ def hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the names of the files that are hashed from now on."""
     names: list[str] = []
     real = manifests.file_sha256
-    monkeypatch.setattr(manifests, "file_sha256", lambda path: (names.append(path.name), real(path))[1])
+    monkeypatch.setattr(
+        manifests, "file_sha256", lambda path: (names.append(path.name), real(path))[1]
+    )
     return names
 
 
@@ -74,6 +76,13 @@ def test_vectors_as_an_earlier_version_wrote_them_are_read(store: Artifacts):
     notes = {b"wasp.dtype": b"float32", b"wasp.dimension": b"4"}
     path = store.home / "old.parquet"
     table = pa.table({"vector": column}).replace_schema_metadata(notes)
-    pq.write_table(table, path, compression="none", use_dictionary=False, write_statistics=False, row_group_size=20)
+    pq.write_table(
+        table,
+        path,
+        compression="none",
+        use_dictionary=False,
+        write_statistics=False,
+        row_group_size=20,
+    )
     result = store.read_matrix(ArtifactRef("old.parquet", file_sha256(path), "k", "embed", 50))
     assert result.tobytes() == matrix.tobytes()

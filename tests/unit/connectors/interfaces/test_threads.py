@@ -15,7 +15,15 @@ import torch
 
 from connectors.embedders.registry import open_embedder
 from connectors.interfaces import threads
-from connectors.interfaces.threads import BLAS, SLEEPING, WAITING, compute, cpu_quota, settle_environment, usable_cores
+from connectors.interfaces.threads import (
+    BLAS,
+    SLEEPING,
+    WAITING,
+    compute,
+    cpu_quota,
+    settle_environment,
+    usable_cores,
+)
 from tests.support.paths import ROOT
 
 ENTRIES = {
@@ -25,7 +33,10 @@ ENTRIES = {
     "load_flow_from_entrypoint('flows.methods.wasp.flow.wasp')",
     "step on a cluster": "import tasks.prefect.writing",
 }
-TEXTS = [f"card number {number} has not arrived, and nobody says why" * (number % 5 + 1) for number in range(60)]
+TEXTS = [
+    f"card number {number} has not arrived, and nobody says why" * (number % 5 + 1)
+    for number in range(60)
+]
 
 
 NUMPY_IS_LOADED = """
@@ -43,15 +54,26 @@ def spins(entry: str) -> tuple[set[str], list[str]]:
 
     The OpenMP runtimes report it themselves; OpenBLAS reads its variable when numpy is imported.
     """
-    environment = {name: value for name, value in os.environ.items() if name not in (*WAITING, *BLAS)}
+    environment = {
+        name: value for name, value in os.environ.items() if name not in (*WAITING, *BLAS)
+    }
     environment["OMP_DISPLAY_ENV"] = "VERBOSE"
-    command = [sys.executable, "-c", f"{NUMPY_IS_LOADED}{entry}\nimport torch, sklearn.linear_model"]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    command = [
+        sys.executable,
+        "-c",
+        f"{NUMPY_IS_LOADED}{entry}\nimport torch, sklearn.linear_model",
+    ]
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+    )
     loops = set(re.findall(r"GOMP_SPINCOUNT = '(\d+)'", done.stderr))
     return loops, re.findall(r"OpenBLAS reads (\w+)", done.stderr)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="libgomp reports its settings; other systems have other runtimes")
+@pytest.mark.skipif(
+    sys.platform != "linux",
+    reason="libgomp reports its settings; other systems have other runtimes",
+)
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_waiting_threads_sleep_however_a_run_is_started(entry: str) -> None:
     assert spins(ENTRIES[entry]) == ({"0"}, ["4"])
@@ -61,7 +83,9 @@ def test_waiting_threads_sleep_however_a_run_is_started(entry: str) -> None:
 def test_one_variable_of_the_user_leaves_all_alone(name: str) -> None:
     environment = {name: "its value"}
     settle_environment(environment)
-    assert {key: value for key, value in environment.items() if key in WAITING} == {name: "its value"}
+    assert {key: value for key, value in environment.items() if key in WAITING} == {
+        name: "its value"
+    }
 
 
 @pytest.mark.parametrize(
@@ -75,14 +99,18 @@ def test_one_variable_of_the_user_leaves_all_alone(name: str) -> None:
         ({}, None),
     ],
 )
-def test_the_limit_of_a_container_is_read(files: dict[str, str], cores: int | None, tmp_path: Path) -> None:
+def test_the_limit_of_a_container_is_read(
+    files: dict[str, str], cores: int | None, tmp_path: Path
+) -> None:
     (tmp_path / "cpu").mkdir()
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     assert cpu_quota(tmp_path) == cores
 
 
-def test_libraries_get_no_more_threads_than_the_limit_pays_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_libraries_get_no_more_threads_than_the_limit_pays_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(threads, "_allowed_cores", lambda: 64)
     monkeypatch.setattr(threads, "cpu_quota", lambda: 2)
     fresh, stated = dict[str, str](), {"OMP_NUM_THREADS": "5"}
@@ -105,20 +133,26 @@ def two_cores(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def test_vectors_have_the_same_bits_with_every_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_vectors_have_the_same_bits_with_every_number_of_threads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     before, vectors = torch.get_num_threads(), []
     embedder = open_embedder("sentence_transformers", "embedded", {"device": "cpu"})
     for number in (1, 2, 3):
         monkeypatch.setenv("OMP_NUM_THREADS", str(number))
         torch.set_num_threads(number)
-        vectors.append(np.concatenate([embedder.embed(TEXTS), embedder.embed_alone(TEXTS[:9])]).tobytes())
+        vectors.append(
+            np.concatenate([embedder.embed(TEXTS), embedder.embed_alone(TEXTS[:9])]).tobytes()
+        )
     torch.set_num_threads(before)
     assert len(set(vectors)) == 1
 
 
 @pytest.mark.usefixtures("two_cores")
 def test_operations_of_the_pool_take_one_core_and_those_of_others_keep_theirs() -> None:
-    both = threading.Barrier(usable_cores())  # a thread that is still starting sets the number for all for a moment
+    both = threading.Barrier(
+        usable_cores()
+    )  # a thread that is still starting sets the number for all for a moment
 
     def number_inside(_: int) -> int:
         both.wait(60)
@@ -135,7 +169,9 @@ def test_operations_of_the_pool_take_one_core_and_those_of_others_keep_theirs() 
 
 @pytest.mark.usefixtures("two_cores")
 def test_every_item_comes_back_with_its_result() -> None:
-    assert sorted(compute(lambda number: number**2, range(30))) == [(number, number**2) for number in range(30)]
+    assert sorted(compute(lambda number: number**2, range(30))) == [
+        (number, number**2) for number in range(30)
+    ]
 
 
 @pytest.mark.usefixtures("two_cores")

@@ -19,7 +19,12 @@ from connectors.interfaces.ledger import BudgetPlan, Charge, ReleaseRequest
 from connectors.ledger.cap import CapCheck
 from connectors.ledger.ledger import PrivacyLedger
 from connectors.ledger.state import Cap, State
-from tasks.accounting.composition import dp_sgd_event, filter_epsilon, gaussian_sigma, second_opinion
+from tasks.accounting.composition import (
+    dp_sgd_event,
+    filter_epsilon,
+    gaussian_sigma,
+    second_opinion,
+)
 from tests.support.ledgers import gaussian_event
 
 EPSILON, DELTA = 4.0, 1e-5
@@ -81,7 +86,9 @@ def best_delta(allowed: Rule, looks: int, own_delta: float) -> float:
     trained, free, epsilon = end, end, math.inf
     for index in range(len(sizes) - 1, -1, -1):
         current = [gaussian_event(1 / sizes[index])] if index else []
-        epsilon = most(lambda cost, past=current: allowed(past, training(cost, own_delta)), 2 * EPSILON)
+        epsilon = most(
+            lambda cost, past=current: allowed(past, training(cost, own_delta)), 2 * EPSILON
+        )
         if epsilon:
             rest = allowed([training(epsilon, own_delta)], gaussian_event(1 / whole))
             free = np.maximum(free, after_training(trained if rest else end, epsilon, own_delta))
@@ -97,7 +104,8 @@ def test_the_adversary_passes_a_cap_whose_parts_can_be_traded():
 
 
 @pytest.mark.parametrize(
-    "looks", [1, 4, 8, pytest.param(32, marks=pytest.mark.slow), pytest.param(128, marks=pytest.mark.slow)]
+    "looks",
+    [1, 4, 8, pytest.param(32, marks=pytest.mark.slow), pytest.param(128, marks=pytest.mark.slow)],
 )
 @pytest.mark.parametrize("part", [(0.0, 0.0), (2.0, 5e-6), (1.0, 1e-9), (4.0, 1e-5)])
 def test_no_adversary_passes_a_divided_cap(part, looks):
@@ -131,11 +139,15 @@ def release(ledger: PrivacyLedger, run_id: str, *charges: Charge, delta: float =
     reserve(ledger, run_id, *charges, delta=delta)
     for number, paid in enumerate(charges):
         slot = f"slot-{number}"
-        ledger.release_once(ReleaseRequest("bank", run_id, slot, f"{run_id} {slot}", paid), lambda: b"noise")
+        ledger.release_once(
+            ReleaseRequest("bank", run_id, slot, f"{run_id} {slot}", paid), lambda: b"noise"
+        )
     ledger.finish("bank", run_id)
 
 
-@pytest.mark.parametrize("paid", [votes(EPSILON), charge(training(EPSILON, DELTA))], ids=["votes", "training"])
+@pytest.mark.parametrize(
+    "paid", [votes(EPSILON), charge(training(EPSILON, DELTA))], ids=["votes", "training"]
+)
 def test_one_run_uses_a_cap_of_its_size_up_exactly(ledger, paid):
     ledger.set_cap("bank", EPSILON, DELTA, "Ada", "agreed")
     release(ledger, "run-1", paid)

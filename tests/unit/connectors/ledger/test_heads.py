@@ -9,7 +9,16 @@ import pytest
 
 from connectors.interfaces.errors import LedgerError
 from connectors.ledger.ledger import PrivacyLedger
-from tests.support.ledgers import answers, child, kill_where_it_hangs, never, new_book, plan, request, zcdp
+from tests.support.ledgers import (
+    answers,
+    child,
+    kill_where_it_hangs,
+    never,
+    new_book,
+    plan,
+    request,
+    zcdp,
+)
 
 
 @pytest.fixture
@@ -35,7 +44,9 @@ def stored(heads: Path) -> dict[str, list[object]]:
     return values
 
 
-def test_every_commit_writes_the_newest_entry_for_the_owner_alone(book: PrivacyLedger, heads: Path) -> None:
+def test_every_commit_writes_the_newest_entry_for_the_owner_alone(
+    book: PrivacyLedger, heads: Path
+) -> None:
     book.release_once(request(), lambda: b"noise")
     entry = book.history("bank")[-1]
     assert stored(heads) == {"bank": [entry.number, entry.hash]}
@@ -57,7 +68,9 @@ def test_a_ledger_without_the_newest_entry_is_refused_and_the_file_stays(
         other = new_book(url)
         other.reserve("bank", plan(), "me")
         other.release_once(request(0, "another key"), lambda: b"noise")
-    with pytest.raises(LedgerError, match=r"ledger\.head: entry 3 of dataset 'bank' .* wasp budget restore FILE"):
+    with pytest.raises(
+        LedgerError, match=r"ledger\.head: entry 3 of dataset 'bank' .* wasp budget restore FILE"
+    ):
         PrivacyLedger(url, zcdp, heads=heads).release_once(request(1), never)
     assert heads.read_text() == before
 
@@ -78,7 +91,9 @@ def test_a_rollback_below_a_running_process_is_noticed_by_its_next_entry(
 def test_a_ledger_that_is_ahead_or_of_an_earlier_version_opens_and_is_stored(
     url: str, book: PrivacyLedger, heads: Path
 ) -> None:
-    new_book(url).release_once(request(), lambda: b"noise")  # a process that died before it wrote the file
+    new_book(url).release_once(
+        request(), lambda: b"noise"
+    )  # a process that died before it wrote the file
     assert stored(heads)["bank"][0] == 2
     PrivacyLedger(url, zcdp, heads=heads).datasets()
     assert stored(heads)["bank"][0] == 3
@@ -87,14 +102,18 @@ def test_a_ledger_that_is_ahead_or_of_an_earlier_version_opens_and_is_stored(
     assert stored(heads)["bank"][0] == 3
 
 
-def test_a_damaged_file_is_refused_with_its_place(url: str, book: PrivacyLedger, heads: Path) -> None:
+def test_a_damaged_file_is_refused_with_its_place(
+    url: str, book: PrivacyLedger, heads: Path
+) -> None:
     for text in ("", "[]", '{"bank": 3}'):
         heads.write_text(text)
         with pytest.raises(LedgerError, match=r"ledger\.head: is damaged"):
             PrivacyLedger(url, zcdp, heads=heads).datasets()
 
 
-def test_processes_that_write_at_once_leave_the_newest_entries(url: str, book: PrivacyLedger, heads: Path) -> None:
+def test_processes_that_write_at_once_leave_the_newest_entries(
+    url: str, book: PrivacyLedger, heads: Path
+) -> None:
     code = """
         from pathlib import Path
         book = PrivacyLedger(sys.argv[1], zcdp, heads=Path(sys.argv[3]))
@@ -104,7 +123,9 @@ def test_processes_that_write_at_once_leave_the_newest_entries(url: str, book: P
             PrivacyLedger(sys.argv[1], zcdp, heads=Path(sys.argv[3])).finish("bank", f"{sys.argv[2]}-{n}")
         say("done")
     """
-    assert answers([child(url, code, str(number), str(heads)) for number in range(4)]) == ["done"] * 4
+    assert (
+        answers([child(url, code, str(number), str(heads)) for number in range(4)]) == ["done"] * 4
+    )
     entry = book.history("bank")[-1]
     assert (entry.number, stored(heads)) == (42, {"bank": [42, entry.hash]})
     assert book.verify() == []

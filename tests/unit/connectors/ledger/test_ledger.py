@@ -49,12 +49,19 @@ class TestSqliteShared(Grouping, Racing, Killing):
 
 
 class TestFile:
-    def test_the_file_and_those_next_to_it_are_the_owners_alone(self, tmp_path: Path, book: PrivacyLedger) -> None:
+    def test_the_file_and_those_next_to_it_are_the_owners_alone(
+        self, tmp_path: Path, book: PrivacyLedger
+    ) -> None:
         book.reserve("bank", plan(), "me")
         modes: dict[str, int] = {}
 
         def draw() -> bytes:
-            modes.update({path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.glob("ledger.db*")})
+            modes.update(
+                {
+                    path.name: stat.S_IMODE(path.stat().st_mode)
+                    for path in tmp_path.glob("ledger.db*")
+                }
+            )
             return b"noise"
 
         book.release_once(request(), draw)
@@ -80,7 +87,9 @@ class TestFile:
 
         def draw() -> bytes:
             other = PrivacyLedger(url, zcdp)
-            seen.extend([other.status("bank").releases, other.released("bank", "key-0"), other.verify()])
+            seen.extend(
+                [other.status("bank").releases, other.released("bank", "key-0"), other.verify()]
+            )
             return b"noise"
 
         book.release_once(request(), draw)
@@ -104,13 +113,19 @@ class TestFile:
     def test_a_file_that_is_no_book_and_a_folder_that_cannot_be_made_are_refused_with_their_place(
         self, tmp_path: Path
     ) -> None:
-        (tmp_path / "ledger.db").write_bytes(b"this is not a database, but long enough to be read as one" * 20)
-        with pytest.raises(LedgerError, match=r"ledger\.db is not available: .*not a database. Restore its newest"):
+        (tmp_path / "ledger.db").write_bytes(
+            b"this is not a database, but long enough to be read as one" * 20
+        )
+        with pytest.raises(
+            LedgerError, match=r"ledger\.db is not available: .*not a database. Restore its newest"
+        ):
             PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}", zcdp).datasets()
         with pytest.raises(LedgerError, match=r"Nothing was spent"):
             PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db' / 'ledger.db'}", zcdp).datasets()
 
-    def test_a_ledger_of_the_format_before_opens_verifies_and_continues(self, tmp_path: Path, url: str) -> None:
+    def test_a_ledger_of_the_format_before_opens_verifies_and_continues(
+        self, tmp_path: Path, url: str
+    ) -> None:
         """It has sealed entries, marks of near copies, a group that they formed, a divided cap, a voided release."""
         with sqlite3.connect(tmp_path / "ledger.db") as database:
             database.executescript((ROOT / "tests/support/data/ledger_format_3.sql").read_text())
@@ -118,27 +133,44 @@ class TestFile:
         assert old.verify() == []
         statuses = [old.status(name) for name in ("bank", "copy", "shop")]
         assert {status.reasons for status in statuses} == {("near copies", "same persons")}
-        assert [status.spent for status in statuses] == pytest.approx([0.846129068135, 0.846129068135, 0.820721227885])
+        assert [status.spent for status in statuses] == pytest.approx(
+            [0.846129068135, 0.846129068135, 0.820721227885]
+        )
         assert [status.trainings for status in statuses] == [(0.0, 0.0), None, (1.0, 1e-05)]
         assert [(status.releases, status.shared, status.voided) for status in statuses] == [
             (2, 1, 1), (0, 3, 0), (1, 2, 0)
         ]  # fmt: skip
         again = old.release_once(request(0, "key-7", "run-4"), never)
         assert (again.output, again.reused) == (b"noise-7", True)
-        assert old.release_once(request(1, "key-6", "run-2", dataset="shop"), lambda: b"new").reused is False
+        assert (
+            old.release_once(request(1, "key-6", "run-2", dataset="shop"), lambda: b"new").reused
+            is False
+        )
         assert old.status("bank").spent == pytest.approx(zcdp([charge().event] * 4, DELTA))
         same = Marks(places=("place-1",))
-        assert old.register("bank", "fingerprint-1", ["a", "b", "c"], "owner", "key-1", same) == "bank"
+        assert (
+            old.register("bank", "fingerprint-1", ["a", "b", "c"], "owner", "key-1", same) == "bank"
+        )
         with pytest.raises(LedgerError, match="under another key"):
             old.register("new", "fingerprint-9", ["q"], "owner", "key-2")
         assert old.verify() == []
 
-    def test_a_book_without_marks_opens_and_recognises_its_rows(self, url: str, book: PrivacyLedger) -> None:
+    def test_a_book_without_marks_opens_and_recognises_its_rows(
+        self, url: str, book: PrivacyLedger
+    ) -> None:
         alter(url, "DROP TABLE ledger_marks", "UPDATE ledger_book SET version = 2")
         later = PrivacyLedger(url, zcdp, default_cap=Cap(8.0, 1e-5))
         assert later.verify() == []
-        assert later.register("bank", "fingerprint-1", ["a", "b", "c"], marks=Marks(places=("place-1",))) == "bank"
-        assert later.register("view", "fingerprint-2", ["d"], marks=Marks(places=("place-1",))) == "view"
+        assert (
+            later.register(
+                "bank", "fingerprint-1", ["a", "b", "c"], marks=Marks(places=("place-1",))
+            )
+            == "bank"
+        )
+        assert (
+            later.register("view", "fingerprint-2", ["d"], marks=Marks(places=("place-1",)))
+            == "view"
+        )
         assert (later.status("view").members, later.status("bank").cap) == (("bank",), 8.0)
         assert later.verify() == []
 
@@ -152,7 +184,13 @@ class TestUrl:
     @pytest.mark.parametrize(
         "url",
         [
-            *("sqlite://", "sqlite:///:memory:", "sqlite:///x.db?mode=ro", "mysql://u:secret@h/d", "secret"),
+            *(
+                "sqlite://",
+                "sqlite:///:memory:",
+                "sqlite:///x.db?mode=ro",
+                "mysql://u:secret@h/d",
+                "secret",
+            ),
             *("postgresql:secret", "postgresql://u:secret@host:port/db"),
         ],
     )
@@ -182,7 +220,9 @@ class TestLength:
         monkeypatch.setattr(chain, "RECHECKED", 8)
         read: list[int] = []
         sealed = Entry.sealed
-        monkeypatch.setattr(Entry, "sealed", lambda entry: read.append(entry.number) or sealed(entry))
+        monkeypatch.setattr(
+            Entry, "sealed", lambda entry: read.append(entry.number) or sealed(entry)
+        )
         longest = {}
         for number in range(60):
             book.reserve("bank", plan(f"run-{number}", 1), "me")
@@ -196,7 +236,10 @@ class TestLength:
             events.append(len(events_))
             return zcdp(events_, delta)
 
-        assert PrivacyLedger(book._store._url.render_as_string(), counted).verify("bank", second=gdp) == []
+        assert (
+            PrivacyLedger(book._store._url.render_as_string(), counted).verify("bank", second=gdp)
+            == []
+        )
         assert max(events) == 1
         assert len(events) <= 62
 
@@ -209,7 +252,8 @@ class TestLength:
             book.reserve("bank", plan(f"run-{number}", 1), "me")
             book.release_once(request(0, f"key-{number}", f"run-{number}"), lambda: b"noise")
         changed = (
-            "UPDATE ledger_entries SET event_json = replace(event_json, '10.0', '99.0') WHERE number BETWEEN 10 AND 20"
+            "UPDATE ledger_entries SET event_json = replace(event_json, '10.0', '99.0') "
+            "WHERE number BETWEEN 10 AND 20"
         )
         assert alter(url, changed) == 11
         refusals = []
@@ -217,7 +261,9 @@ class TestLength:
             with pytest.raises((BudgetError, LedgerError)) as refused:
                 book.reserve("bank", plan("run-20", 1), "me")
             refusals.append(str(refused.value))
-        assert any("was changed from outside: one of the entries" in refusal for refusal in refusals)
+        assert any(
+            "was changed from outside: one of the entries" in refusal for refusal in refusals
+        )
         with pytest.raises(LedgerError, match="changed from outside"):
             PrivacyLedger(url, zcdp).reserve("bank", plan("run-20", 1), "me")
 
@@ -246,7 +292,9 @@ class TestPreparing:
 
         def release(name: str) -> bytes:
             book.reserve(name, plan(), "me")
-            return book.release_once(request(dataset=name), lambda: name.encode(), together.wait).output
+            return book.release_once(
+                request(dataset=name), lambda: name.encode(), together.wait
+            ).output
 
         with ThreadPoolExecutor(3) as pool:
             assert [output.decode() for output in pool.map(release, names)] == names

@@ -47,17 +47,25 @@ class Rules:
     drawn: list[Drawn] = field(default_factory=list)
 
     def left(self, run_id: str, plan: list[float]) -> list[float]:
-        paid = Counter(entry.sigma for entry in self.drawn if entry.run_id == run_id and not entry.extra)
+        paid = Counter(
+            entry.sigma for entry in self.drawn if entry.run_id == run_id and not entry.extra
+        )
         return list((Counter(plan) - paid).elements())
 
     def spent(self) -> list[float]:
         return [entry.sigma for entry in self.drawn]
 
     def reserved(self, without: str = "") -> list[float]:
-        return [sigma for run in sorted(self.open - {without}) for sigma in self.left(run, self.plans[run])]
+        return [
+            sigma
+            for run in sorted(self.open - {without})
+            for sigma in self.left(run, self.plans[run])
+        ]
 
     def fits(self, standing: list[float], expected: list[float]) -> bool:
-        return self.cap is None or not expected or cost(standing + expected) <= self.cap * (1 + 1e-9)
+        return (
+            self.cap is None or not expected or cost(standing + expected) <= self.cap * (1 + 1e-9)
+        )
 
 
 class BookUnderRules(RuleBasedStateMachine):
@@ -90,7 +98,9 @@ class BookUnderRules(RuleBasedStateMachine):
         known, expected = rules.plans.get(run_id) == plan, rules.left(run_id, plan)
         if known and (run_id in rules.open or not expected):
             before = self.book.history("bank")
-            self.book.reserve("bank", BudgetPlan(run_id, "wasp", DELTA, tuple(map(charge, plan))), "me")
+            self.book.reserve(
+                "bank", BudgetPlan(run_id, "wasp", DELTA, tuple(map(charge, plan))), "me"
+            )
             assert self.book.history("bank") == before
             return
         fits = rules.fits(rules.spent() + rules.reserved(without=run_id), expected)
@@ -103,7 +113,13 @@ class BookUnderRules(RuleBasedStateMachine):
         rules.plans[run_id] = plan
         rules.open.add(run_id)
 
-    @rule(run_id=RUNS, slot=st.integers(0, 2), sigma=SIGMAS, candidates=st.integers(0, 1), respend=st.booleans())
+    @rule(
+        run_id=RUNS,
+        slot=st.integers(0, 2),
+        sigma=SIGMAS,
+        candidates=st.integers(0, 1),
+        respend=st.booleans(),
+    )
     def release(self, run_id: str, slot: int, sigma: float, candidates: int, respend: bool) -> None:
         key = f"{run_id}-{slot}-{sigma}-{candidates}"
         request = ReleaseRequest("bank", run_id, f"votes-{slot}", key, charge(sigma), respend)
@@ -122,11 +138,15 @@ class BookUnderRules(RuleBasedStateMachine):
         assert self.book.release_once(request, lambda: output).output == output
         self.rules.drawn.append(Drawn(run_id, slot, key, sigma, output, extra))
 
-    def _expected(self, run_id: str, slot: int, sigma: float, respend: bool) -> tuple[type[Exception] | None, bool]:
+    def _expected(
+        self, run_id: str, slot: int, sigma: float, respend: bool
+    ) -> tuple[type[Exception] | None, bool]:
         """Return what a new release must be refused with, if at all, and whether it is one on top of the plan."""
         rules = self.rules
         before = any((entry.run_id, entry.slot) == (run_id, slot) for entry in rules.drawn)
-        if run_id not in rules.open and not before:  # a finished run may pay for a slot of its own again
+        if (
+            run_id not in rules.open and not before
+        ):  # a finished run may pay for a slot of its own again
             return LedgerError, False
         planned = sigma in rules.left(run_id, rules.plans[run_id])
         if not respend and before:
@@ -149,8 +169,12 @@ class BookUnderRules(RuleBasedStateMachine):
         status, rules = self.book.status("bank"), self.rules
         assert status.releases == len(rules.drawn)
         assert set(status.open_runs) == rules.open
-        assert math.isclose(status.spent, cost(rules.spent()) if status.delta else 0.0, abs_tol=1e-9)
-        assert math.isclose(status.reserved, cost(rules.reserved()) if status.delta else 0.0, abs_tol=1e-9)
+        assert math.isclose(
+            status.spent, cost(rules.spent()) if status.delta else 0.0, abs_tol=1e-9
+        )
+        assert math.isclose(
+            status.reserved, cost(rules.reserved()) if status.delta else 0.0, abs_tol=1e-9
+        )
 
     @invariant()
     def the_book_is_sound(self) -> None:

@@ -22,7 +22,15 @@ from connectors.interfaces.text_forms import cell_form, label_form
 from connectors.rows.reader import check_public, read_rows
 
 FORMS = {
-    "pain": ("pain", "pain      ", "\u00a0pain\t", "\ufeffpain", "pa\u200bin", "pain\x00\x00", "\u2003pain\r\n"),
+    "pain": (
+        "pain",
+        "pain      ",
+        "\u00a0pain\t",
+        "\ufeffpain",
+        "pa\u200bin",
+        "pain\x00\x00",
+        "\u2003pain\r\n",
+    ),
     "Übelkeit": ("\u00dcbelkeit", "U\u0308belkeit", "U\u200b\u0308belkeit "),
     "skin rash": ("skin rash", "skin\u00a0rash", "skin  rash", "skin\u3000rash"),
     "3": ("3", "3.0", "3.00", " 3 ", "3.0e+0"),
@@ -42,7 +50,12 @@ FORMS = {
     "true": ("true", "True", "TRUE"),
     "false": ("false", "False", "FALSE"),
     "yes": ("yes",),
-    "2024-01-01": ("2024-01-01", "2024-01-01 00:00:00", "2024-01-01T00:00:00.000", "2024-01-01 00:00:00.000000"),
+    "2024-01-01": (
+        "2024-01-01",
+        "2024-01-01 00:00:00",
+        "2024-01-01T00:00:00.000",
+        "2024-01-01 00:00:00.000000",
+    ),
     "2024-01-01 10:30:00": ("2024-01-01 10:30", "2024-01-01T10:30:00", "2024-01-01 10:30:00.0"),
     "2024-01-01 09:30:00.5+00:00": ("2024-01-01T09:30:00.500Z", "2024-01-01 10:30:00.5+01:00"),
     "2024-13-01 00:00:00": ("2024-13-01 00:00:00",),
@@ -90,23 +103,30 @@ def stored_everywhere(folder: Path, values: Sequence[Any]) -> dict[str, RowsRef]
     texts = [f"text {number}" for number in range(len(values))]
     columns = {"text": texts, "label": pa.array(values), "person": pa.array(values)}
     pq.write_table(pa.table(columns), folder / "rows.parquet")
-    frame = pd.DataFrame({"text": texts, "label": pd.Series(values, dtype=object)}).assign(person=lambda f: f["label"])
+    frame = pd.DataFrame({"text": texts, "label": pd.Series(values, dtype=object)}).assign(
+        person=lambda f: f["label"]
+    )
     frame.to_csv(folder / "rows.csv", index=False)
     kinds = (date, Decimal)
     plain = [str(value) if isinstance(value, kinds) else value for value in values]
     lines = zip(texts, plain, strict=True)
     (folder / "rows.jsonl").write_text(
-        "\n".join(json.dumps({"text": text, "label": value, "person": value}) for text, value in lines)
+        "\n".join(
+            json.dumps({"text": text, "label": value, "person": value}) for text, value in lines
+        )
     )
     (folder / "rows.db").unlink(missing_ok=True)
     with sqlite3.connect(folder / "rows.db") as database:
         database.execute("create table notes (text, label, person)")
         rows = [(text, str(value).lower() if value is True or value is False else value) for text, value in
                 zip(texts, plain, strict=True)]  # fmt: skip
-        database.executemany("insert into notes values (?, ?, ?)", [(text, value, value) for text, value in rows])
+        database.executemany(
+            "insert into notes values (?, ?, ?)", [(text, value, value) for text, value in rows]
+        )
     database.close()
     sources = {
-        name: RowsRef(str(folder / name), person="person") for name in ("rows.parquet", "rows.csv", "rows.jsonl")
+        name: RowsRef(str(folder / name), person="person")
+        for name in ("rows.parquet", "rows.csv", "rows.jsonl")
     }
     query = "select text, label, person from notes"
     return sources | {"sql": RowsRef(f"sqlite:///{folder}/rows.db", query=query, person="person")}
@@ -117,7 +137,9 @@ def test_a_value_has_one_form_in_every_source(tmp_path: Path, kind: str) -> None
     @settings(max_examples=25, deadline=None)
     @given(st.lists(VALUES[kind], min_size=1, max_size=5))
     def check(values: list[Any]) -> None:
-        read = {name: read_rows(where) for name, where in stored_everywhere(tmp_path, values).items()}
+        read = {
+            name: read_rows(where) for name, where in stored_everywhere(tmp_path, values).items()
+        }
         forms = {name: frame["label"].tolist() for name, frame in read.items()}
         assert len({tuple(labels) for labels in forms.values()}) == 1, forms
         for frame in read.values():
@@ -132,24 +154,34 @@ FRAMES = {
     "Int64, one missing": (pd.array([1, 2, pd.NA], dtype="Int64"), ["1", "2", None]),
     "float32": (pd.Series([1.1, 4.5, 3.0], dtype="float32"), ["1.1", "4.5", "3"]),
     "numpy bool": (np.array([True, False, True]), ["true", "false", "true"]),
-    "boolean, one missing": (pd.array([True, None, False], dtype="boolean"), ["true", None, "false"]),
+    "boolean, one missing": (
+        pd.array([True, None, False], dtype="boolean"),
+        ["true", None, "false"],
+    ),
     "category": (pd.Categorical(["b ", "a", None]), ["b", "a", None]),
     "category of numbers": (pd.Categorical([1.0, 2.0, 1.0]), ["1", "2", "1"]),
     "Decimal": ([Decimal("1.50"), Decimal("3.00"), None], ["1.5", "3", None]),
-    "dates": (pd.to_datetime(["2024-01-01", "2024-02-01", None]), ["2024-01-01", "2024-02-01", None]),
+    "dates": (
+        pd.to_datetime(["2024-01-01", "2024-02-01", None]),
+        ["2024-01-01", "2024-02-01", None],
+    ),
     "texts": (["pain ", None, ""], ["pain", None, ""]),
 }
 
 
 @pytest.mark.parametrize(("values", "forms"), FRAMES.values(), ids=FRAMES)
-def test_columns_of_a_data_frame_are_read_in_their_form(tmp_path: Path, values: Any, forms: list[str | None]) -> None:
+def test_columns_of_a_data_frame_are_read_in_their_form(
+    tmp_path: Path, values: Any, forms: list[str | None]
+) -> None:
     pd.DataFrame({"text": ["x", "y", "z"], "label": values}).to_parquet(tmp_path / "rows.parquet")
     read = read_rows(RowsRef(str(tmp_path / "rows.parquet")))["label"]
     assert read.astype(object).where(read.notna(), None).tolist() == forms
 
 
 def test_a_label_is_read_as_the_name_of_the_task_and_a_text_stays_as_it_is(tmp_path: Path) -> None:
-    table = pd.DataFrame({"text": [" a\u00a0", "U\u0308", "3.0"], "label": ["True", "U\u0308bel ", "4.0"]})
+    table = pd.DataFrame(
+        {"text": [" a\u00a0", "U\u0308", "3.0"], "label": ["True", "U\u0308bel ", "4.0"]}
+    )
     table.to_csv(tmp_path / "rows.csv", index=False)
     where = RowsRef(str(tmp_path / "rows.csv"), names=("TRUE", "\u00dcbel", "4.00"))
     rows = read_rows(where)
@@ -159,7 +191,9 @@ def test_a_label_is_read_as_the_name_of_the_task_and_a_text_stays_as_it_is(tmp_p
 
 
 def test_names_that_are_one_number_are_distinguished_by_their_spelling(tmp_path: Path) -> None:
-    pd.DataFrame({"text": ["x", "y", "z"], "label": ["1.1", "1.10", "1.100"]}).to_csv(tmp_path / "r.csv", index=False)
+    pd.DataFrame({"text": ["x", "y", "z"], "label": ["1.1", "1.10", "1.100"]}).to_csv(
+        tmp_path / "r.csv", index=False
+    )
     where = RowsRef(str(tmp_path / "r.csv"), names=("1.1", "1.10"))
     assert read_rows(where)["label"].tolist() == ["1.1", "1.10", "1.1"]
 
@@ -169,11 +203,17 @@ def test_a_code_is_no_number(tmp_path: Path) -> None:
         tmp_path / "r.csv", index=False
     )
     classes = (("long", ("250.10",)), ("short", ("250.1",)), ("umlaut", ("\u00dc",)))
-    assert read_rows(RowsRef(str(tmp_path / "r.csv"), classes=classes))["label"].tolist() == ["long", "short", "umlaut"]
+    assert read_rows(RowsRef(str(tmp_path / "r.csv"), classes=classes))["label"].tolist() == [
+        "long",
+        "short",
+        "umlaut",
+    ]
 
 
 def test_rows_are_chosen_as_before_regardless_of_the_form_of_their_labels(tmp_path: Path) -> None:
-    rows = pd.DataFrame({"text": [f"text {number}" for number in range(40)], "label": [1.0, 2.0] * 20})
+    rows = pd.DataFrame(
+        {"text": [f"text {number}" for number in range(40)], "label": [1.0, 2.0] * 20}
+    )
     rows.to_parquet(tmp_path / "rows.parquet")
     chosen = read_rows(RowsRef(str(tmp_path / "rows.parquet"), rows=5, seed=3))
     assert chosen["row"].tolist() == CHOSEN
@@ -192,4 +232,8 @@ def test_a_number_of_32_bits_changes_no_whole_number() -> None:
 
 def test_a_zone_is_the_same_moment() -> None:
     moment = datetime(2024, 1, 1, 1, tzinfo=timezone(timedelta(hours=1)))
-    assert cell_form(str(moment)) == cell_form(str(moment.astimezone(UTC))) == "2024-01-01 00:00:00+00:00"
+    assert (
+        cell_form(str(moment))
+        == cell_form(str(moment.astimezone(UTC)))
+        == "2024-01-01 00:00:00+00:00"
+    )

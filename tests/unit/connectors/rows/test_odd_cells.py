@@ -19,7 +19,8 @@ ROWS: list[Row] = [("hello", "a"), ('he said "no"\nreally', "b"), ("third", "a")
 def read(path: object, query: str | None = None) -> list[Row]:
     frame = read_rows(RowsRef(str(path), whole=True, lenient=True, query=query))
     return [
-        (text if isinstance(text, str) else None, label) for text, label in zip(frame.text, frame.label, strict=True)
+        (text if isinstance(text, str) else None, label)
+        for text, label in zip(frame.text, frame.label, strict=True)
     ]
 
 
@@ -64,7 +65,9 @@ def test_a_line_of_csv_with_other_fields_changes_no_other(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("line", LINES.values(), ids=LINES)
-def test_a_file_with_one_odd_line_is_a_table_of_rows_without_text(tmp_path: Path, line: str) -> None:
+def test_a_file_with_one_odd_line_is_a_table_of_rows_without_text(
+    tmp_path: Path, line: str
+) -> None:
     (tmp_path / "rows.jsonl").write_text(line)
     assert {text for text, _ in read(tmp_path / "rows.jsonl")} <= {None, "odd"}
 

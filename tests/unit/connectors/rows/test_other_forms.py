@@ -29,11 +29,17 @@ TABLES = {
 
 @pytest.mark.parametrize("lenient", [False, True])
 @pytest.mark.parametrize("content", TABLES.values(), ids=TABLES)
-def test_what_spreadsheets_add_is_no_row_and_no_column(tmp_path: Path, content: bytes, lenient: bool) -> None:
+def test_what_spreadsheets_add_is_no_row_and_no_column(
+    tmp_path: Path, content: bytes, lenient: bool
+) -> None:
     (tmp_path / "rows.csv").write_bytes(content)
     where = RowsRef(str(tmp_path / "rows.csv"), lenient=lenient, whole=True)
     rows = read_rows(where)
-    assert (rows["text"].tolist(), rows["label"].tolist(), rows["row"].tolist()) == (TEXTS, LABELS, [0, 1])
+    assert (rows["text"].tolist(), rows["label"].tolist(), rows["row"].tolist()) == (
+        TEXTS,
+        LABELS,
+        [0, 1],
+    )
     header = read_header(where)
     assert header is not None
     assert {"text", "label"} <= set(header.columns)
@@ -41,20 +47,28 @@ def test_what_spreadsheets_add_is_no_row_and_no_column(tmp_path: Path, content: 
 
 def test_a_column_without_a_name_but_with_values_is_part_of_the_row(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text(",text,label\n0,one,a\n")
-    assert "0" in read_rows(RowsRef(str(tmp_path / "rows.csv"), whole=True))["whole"][0].split("\x1f")
+    assert "0" in read_rows(RowsRef(str(tmp_path / "rows.csv"), whole=True))["whole"][0].split(
+        "\x1f"
+    )
 
 
 def test_a_repeated_column_is_refused_only_if_it_is_named(tmp_path: Path) -> None:
     arrays = [pa.array(["x"]), pa.array(["y"]), pa.array(["z"])]
-    pq.write_table(pa.Table.from_arrays(arrays, names=["text", "label", "text"]), tmp_path / "rows.parquet")
+    pq.write_table(
+        pa.Table.from_arrays(arrays, names=["text", "label", "text"]), tmp_path / "rows.parquet"
+    )
     with pytest.raises(InputError, match="column 'text' more than once"):
         read_rows(RowsRef(str(tmp_path / "rows.parquet")))
-    pq.write_table(pa.Table.from_arrays(arrays[::-1], names=["day", "day", "text"]), tmp_path / "days.parquet")
+    pq.write_table(
+        pa.Table.from_arrays(arrays[::-1], names=["day", "day", "text"]), tmp_path / "days.parquet"
+    )
     rows = read_rows(RowsRef(str(tmp_path / "days.parquet"), label="", whole=True))
     assert rows["whole"].tolist() == ["x\x1fy\x1fz"]
     (tmp_path / "rows.db").touch()
     with pytest.raises(InputError, match="column 'text' more than once"):
-        read_rows(RowsRef(f"sqlite:///{tmp_path}/rows.db", label="", query="SELECT 1 AS text, 2 AS text"))
+        read_rows(
+            RowsRef(f"sqlite:///{tmp_path}/rows.db", label="", query="SELECT 1 AS text, 2 AS text")
+        )
 
 
 FRAME = pd.DataFrame({"text": TEXTS, "label": LABELS})
@@ -65,15 +79,24 @@ FORMS: dict[str, tuple[Any, str]] = {
         "contains one object with the keys 'text', 'label', not one object per row. Write one",
     ),
     "lists of columns": (FRAME.to_dict("list"), "one object per row"),
-    "split": (FRAME.to_dict("split"), "with the keys 'index', 'columns', 'data', not one object per row"),
-    "rows below a key": ({"status": "ok", "data": ROWS}, "Write the list of 'data' as a file of its own"),
+    "split": (
+        FRAME.to_dict("split"),
+        "with the keys 'index', 'columns', 'data', not one object per row",
+    ),
+    "rows below a key": (
+        {"status": "ok", "data": ROWS},
+        "Write the list of 'data' as a file of its own",
+    ),
     "arrays": (FRAME.to_numpy().tolist(), "row 1: contains a list, not an object with columns"),
     "a text": ("hello", "contains a single value, not an object with columns"),
     "nested text": (
         [{"text": {"en": "x", "de": "y"}, "label": "a"}],
         "row 0, column 'text': contains an object with the keys 'en', 'de', not text. Write one text per row",
     ),
-    "list of texts": ([{"text": ["x", "y"], "label": "a"}], "column 'text': contains a list, not text. Write one text"),
+    "list of texts": (
+        [{"text": ["x", "y"], "label": "a"}],
+        "column 'text': contains a list, not text. Write one text",
+    ),
 }
 
 
@@ -96,7 +119,9 @@ def test_one_row_with_a_list_next_to_its_text_is_a_row(tmp_path: Path) -> None:
 
 def test_a_struct_of_parquet_is_named_for_the_owner(tmp_path: Path) -> None:
     pd.DataFrame({"text": [{"en": "x"}], "label": ["a"]}).to_parquet(tmp_path / "rows.parquet")
-    with pytest.raises(InputError, match="column 'text': contains struct<en: .*>, not text. Write one text per row"):
+    with pytest.raises(
+        InputError, match="column 'text': contains struct<en: .*>, not text. Write one text per row"
+    ):
         read_rows(RowsRef(str(tmp_path / "rows.parquet"), for_owner=True))
 
 

@@ -33,7 +33,9 @@ def test_every_address_of_a_file_is_its_place(folder: Path, address: str) -> Non
     assert places_of(where) == places_of(RowsRef(str(folder / "rows.csv")))
 
 
-@pytest.mark.parametrize("address", ["simplecache::{}", "filecache::file://{}", "blockcache::{}", "dir://rows.csv::{}"])
+@pytest.mark.parametrize(
+    "address", ["simplecache::{}", "filecache::file://{}", "blockcache::{}", "dir://rows.csv::{}"]
+)
 def test_an_address_that_hides_its_file_is_refused(folder: Path, address: str) -> None:
     for function in (places_of, read_rows):
         with pytest.raises(PlaceError, match="chained addresses"):
@@ -52,18 +54,27 @@ def test_an_address_that_hides_its_file_is_refused(folder: Path, address: str) -
         "with mine as (select * from notes) select text, label from mine",
     ],
 )
-def test_every_address_and_query_of_a_table_is_its_place(folder: Path, address: str, query: str) -> None:
+def test_every_address_and_query_of_a_table_is_its_place(
+    folder: Path, address: str, query: str
+) -> None:
     where = RowsRef(address.format(folder / "rows.db"), query=query)
     assert len(read_rows(where)) == 1
-    assert set(places_of(RowsRef(f"sqlite:///{folder}/rows.db", query=QUERY))) <= set(places_of(where))
+    assert set(places_of(RowsRef(f"sqlite:///{folder}/rows.db", query=QUERY))) <= set(
+        places_of(where)
+    )
 
 
 def test_an_expression_of_postgresql_with_the_name_of_its_table_is_the_table() -> None:
     query = "with notes as (select * from notes) select text, label from notes"
-    assert places_of(RowsRef("postgresql://host/clinic", query=query)) == ("postgresql host/clinic notes",)
+    assert places_of(RowsRef("postgresql://host/clinic", query=query)) == (
+        "postgresql host/clinic notes",
+    )
 
 
 def test_a_view_is_in_the_database_of_its_table(folder: Path) -> None:
-    table, view = (RowsRef(f"sqlite:///{folder}/rows.db", query=QUERY.replace("notes", n)) for n in ("notes", "copies"))
+    table, view = (
+        RowsRef(f"sqlite:///{folder}/rows.db", query=QUERY.replace("notes", n))
+        for n in ("notes", "copies")
+    )
     assert places_of(table) != places_of(view)
     assert bases_of(table) == bases_of(view)

@@ -24,7 +24,9 @@ SECRET = "my salary is 91234 euros"
 
 def frame(count: int = 4) -> pd.DataFrame:
     texts = [f"text {i}, with a comma and a 'quote'" for i in range(count)]
-    return pd.DataFrame({"body": texts, "kind": ["a", "b"] * (count // 2), "stars": 5.0, "user": range(count)})
+    return pd.DataFrame(
+        {"body": texts, "kind": ["a", "b"] * (count // 2), "stars": 5.0, "user": range(count)}
+    )
 
 
 def where(path, **changes) -> RowsRef:
@@ -32,7 +34,9 @@ def where(path, **changes) -> RowsRef:
 
 
 def test_plain_text_has_no_case_and_no_punctuation(tmp_path):
-    rows = pd.DataFrame({"text": ["Mr. Smith's HbA1c: 7.2%!", "fine", None], "label": ["A.b", "c", "d"]})
+    rows = pd.DataFrame(
+        {"text": ["Mr. Smith's HbA1c: 7.2%!", "fine", None], "label": ["A.b", "c", "d"]}
+    )
     rows.to_parquet(tmp_path / "rows.parquet")
     read = read_rows(RowsRef(str(tmp_path / "rows.parquet"), plain_text=True))
     assert read["text"].tolist()[:2] == ["mr smith s hba1c 7 2", "fine"]
@@ -84,17 +88,35 @@ class TestClassesOfCodes:
         """Nagesh et al. 2025, appendix B.1.1: a record whose billing codes include 428.x or I50.x."""
         with sqlite3.connect(tmp_path / "mimic.db") as db:
             db.execute("create table discharge (note_id text, subject_id int, hadm_id int, text)")
-            db.execute("create table diagnoses_icd (hadm_id int, seq_num int, icd_version int, icd_code)")
-            notes = [("a", 1, 1, "first"), ("b", 1, 2, "second"), ("c", 2, 3, "third"), ("d", 3, 4, "fourth")]
+            db.execute(
+                "create table diagnoses_icd (hadm_id int, seq_num int, icd_version int, icd_code)"
+            )
+            notes = [
+                ("a", 1, 1, "first"),
+                ("b", 1, 2, "second"),
+                ("c", 2, 3, "third"),
+                ("d", 3, 4, "fourth"),
+            ]
             db.executemany("insert into discharge values (?, ?, ?, ?)", notes)
-            codes = [(1, 1, 9, "41071"), (1, 2, 9, "4280"), (2, 1, 10, "A419"), (2, 7, 10, "I5020"), (3, 1, 10, "428")]
-            db.executemany("insert into diagnoses_icd values (?, ?, ?, ?)", [*codes, (3, 2, 9, "I509")])
+            codes = [
+                (1, 1, 9, "41071"),
+                (1, 2, 9, "4280"),
+                (2, 1, 10, "A419"),
+                (2, 7, 10, "I5020"),
+                (3, 1, 10, "428"),
+            ]
+            db.executemany(
+                "insert into diagnoses_icd values (?, ?, ?, ?)", [*codes, (3, 2, 9, "I509")]
+            )
         shipped = (ROOT / "deployments/configs/papers/dp_kps.yaml").read_text()
         (query,) = re.findall(r"#   (SELECT .*?)\n  # [^ ]", shipped, re.DOTALL)
         values = yaml.safe_load(shipped)["settings"]["dp_kps_mimic"]["private"]["classes"]
         classes = tuple((name, tuple(prefixes)) for name, prefixes in values.items())
         where = RowsRef(
-            f"sqlite:///{tmp_path}/mimic.db", label="code", query=query.replace("\n  #", "\n"), classes=classes
+            f"sqlite:///{tmp_path}/mimic.db",
+            label="code",
+            query=query.replace("\n  #", "\n"),
+            classes=classes,
         )
         rows = read_rows(where)
         assert dict(zip(rows["text"], rows["label"], strict=True)) == {
@@ -104,25 +126,39 @@ class TestClassesOfCodes:
     def test_a_rule_that_fits_no_row_is_reported_without_quoting_one(self, tmp_path):
         pd.DataFrame({"body": [SECRET], "kind": ["S72"]}).to_parquet(tmp_path / "notes.parquet")
         with pytest.raises(InputError, match="no row whose 'kind'") as refusal:
-            read_rows(RowsRef(str(tmp_path / "notes.parquet"), "body", "kind", classes=self.CLASSES))
+            read_rows(
+                RowsRef(str(tmp_path / "notes.parquet"), "body", "kind", classes=self.CLASSES)
+            )
         assert "S72" not in str(refusal.value)
         assert SECRET not in str(refusal.value)
 
 
 CELLS = [
     ("r.csv", b"text,label\nNA,null\nNone,nan\n", ["NA", "None"], ["null", "nan"]),
-    ("r.csv", b'\xef\xbb\xbftext,label\r\n"two\nlines",a\r\n\r\nx,b\r\n', ["two\nlines", "x"], ["a", "b"]),
+    (
+        "r.csv",
+        b'\xef\xbb\xbftext,label\r\n"two\nlines",a\r\n\r\nx,b\r\n',
+        ["two\nlines", "x"],
+        ["a", "b"],
+    ),
     ("r.csv", b"text;label\rone;a\rtwo;b\r", ["one", "two"], ["a", "b"]),
     ("r.csv", b'text;label\n"a, b; c";x\nd, e;y\n', ["a, b; c", "d, e"], ["x", "y"]),
     ("r.csv", b'text\tlabel\n"a, b\t c"\tx\nd, e\ty\n', ["a, b\t c", "d, e"], ["x", "y"]),
     ("r.csv", b'text|label\n"a, b| c"|x\nd, e|y\n', ["a, b| c", "d, e"], ["x", "y"]),
     ("r.jsonl", b'{"text": "\\ud83d x", "label": "a"}\n', ["\ufffd x"], ["a"]),
-    ("r.jsonl", b'{"text": 1, "label": 5.0}\n{"text": "y", "label": true}\n', ["1", "y"], ["5", "true"]),
+    (
+        "r.jsonl",
+        b'{"text": 1, "label": 5.0}\n{"text": "y", "label": true}\n',
+        ["1", "y"],
+        ["5", "true"],
+    ),
 ]
 
 
 class TestKinds:
-    @pytest.mark.parametrize("name", ["r.csv", "r.tsv", "r.jsonl", "r.ndjson", "r.json", "r.parquet", "r.csv.gz"])
+    @pytest.mark.parametrize(
+        "name", ["r.csv", "r.tsv", "r.jsonl", "r.ndjson", "r.json", "r.parquet", "r.csv.gz"]
+    )
     def test_every_kind_of_file_gives_the_same_rows(self, tmp_path, name):
         save(frame(), tmp_path / name)
         rows = read_rows(where(tmp_path / name))
@@ -141,10 +177,18 @@ class TestKinds:
         assert (rows["text"].tolist(), rows["label"].tolist()) == (texts, labels)
 
     def test_a_missing_key_is_null_and_makes_no_float_of_a_number(self, tmp_path):
-        table = pd.DataFrame({"text": ["x", "y", "z"], "label": pd.array([1, None, 3], dtype="Int64")})
+        table = pd.DataFrame(
+            {"text": ["x", "y", "z"], "label": pd.array([1, None, 3], dtype="Int64")}
+        )
         table.to_parquet(tmp_path / "r.parquet")
-        assert read_rows(RowsRef(str(tmp_path / "r.parquet")))["label"].fillna("null").tolist() == ["1", "null", "3"]
-        (tmp_path / "r.jsonl").write_text('{"body": "x", "kind": "a"}\n\n{"body": null, "kind": "b"}\n')
+        assert read_rows(RowsRef(str(tmp_path / "r.parquet")))["label"].fillna("null").tolist() == [
+            "1",
+            "null",
+            "3",
+        ]
+        (tmp_path / "r.jsonl").write_text(
+            '{"body": "x", "kind": "a"}\n\n{"body": null, "kind": "b"}\n'
+        )
         rows = read_rows(where(tmp_path / "r.jsonl", person=None))
         assert rows["text"].isna().tolist() == [False, True]
 
@@ -159,7 +203,9 @@ class TestKinds:
         assert rows["text"].tolist() == frame()["body"].tolist()
         assert rows["row"].tolist() == [0, 1, 2, 3]
 
-    @pytest.mark.parametrize("address", ["memory://bucket/in/r.csv", "memory://bucket/in", "r.csv", "./r.csv"])
+    @pytest.mark.parametrize(
+        "address", ["memory://bucket/in/r.csv", "memory://bucket/in", "r.csv", "./r.csv"]
+    )
     def test_any_fsspec_address_and_relative_path_works(self, tmp_path, monkeypatch, address):
         monkeypatch.chdir(tmp_path)
         for file in ("memory://bucket/in/r.csv", "r.csv"):
@@ -177,7 +223,12 @@ class TestSql:
         return f"sqlite:///{tmp_path / 'r.db'}"
 
     def test_a_query_gives_rows_or_what_the_database_says(self, address):
-        rows = read_rows(where(address, query="SELECT body, kind, stars, user FROM rows WHERE user > 0 ORDER BY user"))
+        rows = read_rows(
+            where(
+                address,
+                query="SELECT body, kind, stars, user FROM rows WHERE user > 0 ORDER BY user",
+            )
+        )
         assert rows["person"].tolist() == ["1", "2", "3"]
         with pytest.raises(InputError, match="no such table: absent"):
             read_rows(where(address, query="SELECT * FROM absent"))
@@ -190,7 +241,9 @@ class TestSql:
             assert "u:***@localhost" in str(caught.value)
 
     def test_an_address_may_lie_in_a_variable(self, address, monkeypatch):
-        with pytest.raises(InputError, match="env:DESK_ROWS: the environment variable DESK_ROWS is not set"):
+        with pytest.raises(
+            InputError, match="env:DESK_ROWS: the environment variable DESK_ROWS is not set"
+        ):
             read_rows(where("env:DESK_ROWS", query="SELECT * FROM rows"))
         monkeypatch.setenv("DESK_ROWS", address)
         assert len(read_rows(where("env:DESK_ROWS", query="SELECT * FROM rows"))) == 4
@@ -240,7 +293,11 @@ CONTENTS = [
     ("r.csv", frame(0).to_csv(index=False), "has no rows"),
     ("r.parquet", frame(0).to_parquet(), "has no rows"),
     ("r.parquet", PARQUET[: len(PARQUET) // 2], "not a readable Parquet file"),
-    ("r.parquet", frame().assign(body=[["x"]] * 4).to_parquet(), "row 0, column 'body': contains a list, not text"),
+    (
+        "r.parquet",
+        frame().assign(body=[["x"]] * 4).to_parquet(),
+        "row 0, column 'body': contains a list, not text",
+    ),
     ("r.jsonl", f'{{"body": "{SECRET}"}}\n'.encode() + b"\xff", "line 2: not UTF-8"),
 ]
 
@@ -254,15 +311,21 @@ class TestErrors:
             assert SECRET not in repr(error)
 
     @pytest.mark.parametrize(("name", "content", "message"), CONTENTS)
-    def test_a_faulty_file_is_refused_with_its_place_and_without_its_content(self, tmp_path, name, content, message):
+    def test_a_faulty_file_is_refused_with_its_place_and_without_its_content(
+        self, tmp_path, name, content, message
+    ):
         if content is not None:
-            (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+            (tmp_path / name).write_bytes(
+                content if isinstance(content, bytes) else content.encode()
+            )
         self.refused(tmp_path / name, message)
 
     @pytest.mark.parametrize("name", ["r.csv", "r.jsonl", "r.parquet"])
     def test_a_missing_column_names_the_columns_and_the_nearest(self, tmp_path, name):
         save(frame(), tmp_path / name)
-        message = r"no column 'boddy'. Columns: 'body', 'kind', 'stars', 'user'. Did you mean 'body'\?"
+        message = (
+            r"no column 'boddy'. Columns: 'body', 'kind', 'stars', 'user'. Did you mean 'body'\?"
+        )
         self.refused(tmp_path / name, message, text="boddy")
 
     def test_a_file_of_a_folder_that_lacks_a_column_is_named(self, tmp_path):
@@ -283,7 +346,9 @@ class TestChoice:
         other = read_rows(where(tmp_path / "other.parquet", rows=20, seed=3))
         assert sorted(other["text"]) == sorted(chosen["text"])
         assert len(chosen) == 20
-        assert chosen["text"].tolist() == [frame(200)["body"][row] for row in chosen["row"]], "numbers of the source"
+        assert chosen["text"].tolist() == [frame(200)["body"][row] for row in chosen["row"]], (
+            "numbers of the source"
+        )
 
     def test_another_seed_chooses_others_and_every_row_has_its_chance(self, path):
         seen = set()
@@ -322,7 +387,9 @@ class TestProblems:
         ]
 
     def test_a_row_of_nobody_is_a_problem_and_equal_rows_are_none(self):
-        rows = pd.DataFrame({"row": [0, 1], "text": ["x", "x"], "label": ["a", "a"], "person": ["", "p"]})
+        rows = pd.DataFrame(
+            {"row": [0, 1], "text": ["x", "x"], "label": ["a", "a"], "person": ["", "p"]}
+        )
         check_public(RowsRef("test.csv"), rows, ["a"])
         with pytest.raises(InputError, match="row 0, column 'who': is empty"):
             check_public(RowsRef("test.csv", person="who"), rows, ["a"])
@@ -362,24 +429,38 @@ class TestLenientReading:
             ("r.jsonl", b'{"text": "caf\\udce9", "label": "a"}\n', "caf\ufffd"),
         ],
     )
-    def test_bytes_that_are_not_utf8_are_windows_1252_and_surrogates_are_replaced(self, tmp_path, name, content, text):
+    def test_bytes_that_are_not_utf8_are_windows_1252_and_surrogates_are_replaced(
+        self, tmp_path, name, content, text
+    ):
         (tmp_path / name).write_bytes(content)
         assert read_rows(RowsRef(str(tmp_path / name), lenient=True))["text"].tolist() == [text]
 
     @pytest.mark.parametrize("name", ["r.csv", "r.json"])
     def test_no_row_changes_how_the_bytes_of_another_one_are_read(self, tmp_path, name):
-        rows = ["naïve".encode(), "naïve".encode("cp1252"), b"plain", "“quoted”".encode("cp1252"), b"cut \xe4\xe4"]
+        rows = [
+            "naïve".encode(),
+            "naïve".encode("cp1252"),
+            b"plain",
+            "“quoted”".encode("cp1252"),
+            b"cut \xe4\xe4",
+        ]
         for count in range(1, len(rows) + 1):
             if name == "r.csv":
                 content = b"text,label\n" + b"".join(b'"%s",a\n' % row for row in rows[:count])
             else:
-                content = b"[" + b",".join(b'{"text": "%s", "label": "a"}' % row for row in rows[:count]) + b"]"
+                content = (
+                    b"["
+                    + b",".join(b'{"text": "%s", "label": "a"}' % row for row in rows[:count])
+                    + b"]"
+                )
             (tmp_path / name).write_bytes(content)
             read = read_rows(RowsRef(str(tmp_path / name), lenient=True))["text"].tolist()
             assert read == ["naïve", "naïve", "plain", "“quoted”", "cut ää"][:count]
 
     def test_a_column_of_lists_is_a_fault_of_the_schema(self, tmp_path):
-        pd.DataFrame({"text": [["a"], ["b"]], "label": ["a", "b"]}).to_parquet(tmp_path / "r.parquet")
+        pd.DataFrame({"text": [["a"], ["b"]], "label": ["a", "b"]}).to_parquet(
+            tmp_path / "r.parquet"
+        )
         with pytest.raises(InputError, match="contains list"):
             read_rows(RowsRef(str(tmp_path / "r.parquet"), lenient=True))
 
@@ -388,7 +469,8 @@ class TestLenientReading:
             db.execute("create table notes (text, label, who)")
             db.executemany("insert into notes values (?, 'a', ?)", [("one", "p1"), ("two", "p2")])
         overflow = (
-            "select text, label from notes where abs(case who when 'p2' then -9223372036854775808 else 1 end) > 0"
+            "select text, label from notes "
+            "where abs(case who when 'p2' then -9223372036854775808 else 1 end) > 0"
         )
         address = f"sqlite:///{tmp_path}/rows.db"
         with pytest.raises(PlaceError):
@@ -404,7 +486,9 @@ MARKS = "a" + "\u0315\u0300" * 200_000
 """Combining marks in the wrong order; sorting them takes minutes."""
 
 
-@pytest.mark.parametrize("form", [normal_form, plain_form, lambda text: record_hash(b"k" * 32, "", text)])
+@pytest.mark.parametrize(
+    "form", [normal_form, plain_form, lambda text: record_hash(b"k" * 32, "", text)]
+)
 def test_a_row_of_combining_marks_takes_no_longer_than_others(form) -> None:
     started = time.process_time()
     form(MARKS)

@@ -12,7 +12,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from connectors.interfaces.errors import LedgerError
-from connectors.security.record_hashes import dataset_fingerprint, key_name, open_secret, record_hash
+from connectors.security.record_hashes import (
+    dataset_fingerprint,
+    key_name,
+    open_secret,
+    record_hash,
+)
 from tests.support.paths import ROOT
 
 KEY, OTHER = b"k" * 32, b"o" * 32
@@ -36,7 +41,9 @@ def test_processes_that_start_together_get_the_same_key(tmp_path: Path) -> None:
         "print(o(pathlib.Path(sys.argv[1])).hex())"
     )
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": ROOT}
-    children = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], **pipes) for _ in range(4)]
+    children = [
+        subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], **pipes) for _ in range(4)
+    ]
     keys = {child.communicate("go\n", timeout=60)[0].strip() for child in children}
     assert keys == {open_secret(tmp_path).hex()}
     assert len(list((tmp_path / "private").iterdir())) == 1
@@ -66,9 +73,18 @@ def test_a_copy_through_another_editor_is_the_same_record() -> None:
 
 
 def test_every_field_and_its_place_counts() -> None:
-    variants = [("a", "b c", None), ("a b", "c", None), ("b c", "a", None), ("a", "b c", ""), ("a", "b c", "p")]
+    variants = [
+        ("a", "b c", None),
+        ("a b", "c", None),
+        ("b c", "a", None),
+        ("a", "b c", ""),
+        ("a", "b c", "p"),
+    ]
     hashes = [record_hash(KEY, label, text, person) for label, text, person in variants]
-    assert len({*hashes, record_hash(KEY, "a", "B c"), record_hash(OTHER, "a", "b c")}) == len(variants) + 2
+    assert (
+        len({*hashes, record_hash(KEY, "a", "B c"), record_hash(OTHER, "a", "b c")})
+        == len(variants) + 2
+    )
 
 
 @given(records, records, st.randoms())
@@ -85,7 +101,10 @@ def test_a_fingerprint_distinguishes_multisets_and_no_orders(
 
 def test_a_hash_cannot_be_confirmed_without_the_key() -> None:
     guessed = hashlib.sha256(b"label text").hexdigest()
-    assert record_hash(KEY, "label", "text") not in {guessed, record_hash(bytes(32), "label", "text")}
+    assert record_hash(KEY, "label", "text") not in {
+        guessed,
+        record_hash(bytes(32), "label", "text"),
+    }
     assert dataset_fingerprint(KEY, ["a"]) != dataset_fingerprint(OTHER, ["a"])
 
 

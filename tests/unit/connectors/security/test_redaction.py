@@ -32,7 +32,9 @@ def test_a_key_that_was_read_is_hidden_wherever_it_is_said(monkeypatch: pytest.M
     assert redact(f"refused: {KEY}!") == "refused: ***!"
 
 
-@pytest.mark.parametrize("name", ["SOME_API_KEY", "AWS_SECRET_ACCESS_KEY", "HF_TOKEN", "PGPASSWORD", "WASP_AUTH"])
+@pytest.mark.parametrize(
+    "name", ["SOME_API_KEY", "AWS_SECRET_ACCESS_KEY", "HF_TOKEN", "PGPASSWORD", "WASP_AUTH"]
+)
 def test_what_a_secret_variable_holds_is_hidden(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, "clerk:fourteen-letters")
     assert redact("as clerk:fourteen-letters to the desk") == "as *** to the desk"
@@ -46,7 +48,10 @@ def test_the_password_of_a_pair_is_hidden_alone_as_well(monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        ("postgresql://nurse:p4ss/w@rd@db:5432/ward is down", "postgresql://nurse:***@db:5432/ward is down"),
+        (
+            "postgresql://nurse:p4ss/w@rd@db:5432/ward is down",
+            "postgresql://nurse:***@db:5432/ward is down",
+        ),
         ("https://files/rows.csv?sig=abc123&v=1", "https://files/rows.csv?sig=***&v=1"),
         ("see https://host:4200/runs and a@b.org", "see https://host:4200/runs and a@b.org"),
         ("the short word key stays", "the short word key stays"),
@@ -57,7 +62,10 @@ def test_passwords_in_addresses_are_hidden_and_ordinary_words_stay(text: str, sh
 
 
 def test_words_of_a_vendor_lose_whatever_looks_like_a_key() -> None:
-    assert redact_output("Incorrect API key provided: sk-proj-abcdefgh") == "Incorrect API key provided: ***"
+    assert (
+        redact_output("Incorrect API key provided: sk-proj-abcdefgh")
+        == "Incorrect API key provided: ***"
+    )
     assert redact_output("header Bearer abc.def") == "header ***"
 
 
@@ -91,7 +99,9 @@ def test_words_that_do_not_fit_their_values_are_left_to_logging() -> None:
     make = logging.getLogRecordFactory()
     guard_logs()
     try:
-        record = logging.getLogger("some.library").makeRecord("", 30, "", 1, "%d texts", ("many",), None)
+        record = logging.getLogger("some.library").makeRecord(
+            "", 30, "", 1, "%d texts", ("many",), None
+        )
         assert (record.msg, record.args) == ("%d texts", ("many",))
     finally:
         logging.setLogRecordFactory(make)

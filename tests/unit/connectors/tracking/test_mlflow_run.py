@@ -27,9 +27,21 @@ from tasks.students.spec import StudentSpec
 from tasks.students.train import write_card
 from tests.support.paths import ROOT
 from tests.support.servers.ports import free_port
-from tests.support.tracking import MODEL, TAGS, history, run_at, snapshot, start, the_run, timed, whole_run
+from tests.support.tracking import (
+    MODEL,
+    TAGS,
+    history,
+    run_at,
+    snapshot,
+    start,
+    the_run,
+    timed,
+    whole_run,
+)
 
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("mlflow") is None, reason="needs the extra `tracking`")
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("mlflow") is None, reason="needs the extra `tracking`"
+)
 
 FID = [(0, 0.5), (1, 0.4), (2, 0.3)]
 
@@ -43,11 +55,15 @@ def test_everything_of_a_run_is_in_the_store_and_its_student_in_the_registry(sto
     assert run.data.params == {"epsilon": "4.0", "plms": "['ngram-a', 'ngram-b']"}
     assert TAGS.items() <= run.data.tags.items()
     note = run.data.tags["mlflow.note.content"]
-    assert note.startswith("first\n\n[Run in Prefect](f-1)\n\n[All runs of this experiment](#/experiments/")
+    assert note.startswith(
+        "first\n\n[Run in Prefect](f-1)\n\n[All runs of this experiment](#/experiments/"
+    )
     assert history(store, "fid") == FID
     assert history(store, "weight/ngram a_b") == [(0, 0.25), (1, 0.25), (2, 0.25)]
     assert "accuracy" not in run.data.metrics
-    assert [entry.path for entry in client.list_artifacts(run.info.run_id, "plots")] == ["plots/fid.svg"]
+    assert [entry.path for entry in client.list_artifacts(run.info.run_id, "plots")] == [
+        "plots/fid.svg"
+    ]
     inputs = {entry.dataset.name: entry for entry in run.inputs.dataset_inputs}
     tags = {tag.key: tag.value for tag in inputs["synthetic-banking"].tags}
     assert tags == {"mlflow.data.context": "synthetic", "sha256": "ab" * 32}
@@ -140,7 +156,9 @@ def test_a_run_killed_before_or_after_sending_is_completed_by_push(store, tmp_pa
 
 
 def test_a_point_that_the_store_has_is_recognised(store, tmp_path, monkeypatch):
-    monkeypatch.setattr("mlflow.entities.RunData.to_proto", lambda self: type("Empty", (), {"metrics": []}))
+    monkeypatch.setattr(
+        "mlflow.entities.RunData.to_proto", lambda self: type("Empty", (), {"metrics": []})
+    )
     run = run_at(store, tmp_path)
     start(run)
     for _ in range(2):
@@ -158,9 +176,13 @@ def test_a_private_dataset_leaves_its_name_and_nothing_of_its_size_or_content(st
     run.update(datasets={"private-banking": "private"}, status="FINISHED")
     stored = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     assert b"private-banking" in stored
-    assert not [trace for trace in ("73421", "num_rows", digest, "zebra") if trace.encode() in stored]
+    assert not [
+        trace for trace in ("73421", "num_rows", digest, "zebra") if trace.encode() in stored
+    ]
     with contextlib.closing(sqlite3.connect(tmp_path / "mlflow.db")) as database:
-        ((profile, schema),) = database.execute("SELECT dataset_profile, dataset_schema FROM datasets").fetchall()
+        ((profile, schema),) = database.execute(
+            "SELECT dataset_profile, dataset_schema FROM datasets"
+        ).fetchall()
     assert not profile
     assert not schema
 
@@ -180,7 +202,10 @@ print(*mlflow.pyfunc.load_model(sys.argv[1]).predict(pd.DataFrame({"text": ["my 
 def test_a_student_is_a_logged_model_that_runs_without_this_project(store, tmp_path):
     embedder = {"connector": "hashing", "model": "", "options": {"dimension": 64}}
     (tmp_path / "student").mkdir()
-    save_layers(tmp_path / "student", [(HashingEmbedder(64).embed(["card", "loan"]), np.zeros(2, np.float32))])
+    save_layers(
+        tmp_path / "student",
+        [(HashingEmbedder(64).embed(["card", "loan"]), np.zeros(2, np.float32))],
+    )
     write_card(tmp_path / "student", StudentSpec(kind="linear"), ["bank card", "credit"])
     run = run_at(store, tmp_path)
     start(run)
@@ -188,20 +213,33 @@ def test_a_student_is_a_logged_model_that_runs_without_this_project(store, tmp_p
     assert run.problem is None
     client, tracked = the_run(store)
     (output,) = tracked.outputs.model_outputs
-    folder = Path(client.get_logged_model(output.model_id).artifact_location.removeprefix("file://"))
+    folder = Path(
+        client.get_logged_model(output.model_id).artifact_location.removeprefix("file://")
+    )
     command = [sys.executable, "-c", SERVED_ELSEWHERE, str(folder)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.stdout.strip() == "bank card credit", done.stderr
     requirements = [Requirement(line) for line in (folder / "requirements.txt").read_text().split()]
-    assert {"mlflow", "numpy", "scikit-learn", "torch"} == {requirement.name for requirement in requirements}
-    assert not [clause for requirement in requirements for clause in requirement.specifier if "+" in clause.version]
+    assert {"mlflow", "numpy", "scikit-learn", "torch"} == {
+        requirement.name for requirement in requirements
+    }
+    assert not [
+        clause
+        for requirement in requirements
+        for clause in requirement.specifier
+        if "+" in clause.version
+    ]
     assert len([path for path in folder.rglob("*") if path.is_file()]) < 15
 
 
 @pytest.mark.parametrize("method", ["log_model_artifacts", "finalize_logged_model", "log_outputs"])
-def test_a_model_that_was_half_logged_is_logged_whole_and_once(store, tmp_path, monkeypatch, method):
+def test_a_model_that_was_half_logged_is_logged_whole_and_once(
+    store, tmp_path, monkeypatch, method
+):
     with monkeypatch.context() as patched:
-        patched.setattr(f"mlflow.MlflowClient.{method}", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+        patched.setattr(
+            f"mlflow.MlflowClient.{method}", lambda *_: (_ for _ in ()).throw(OSError("disk full"))
+        )
         assert "disk full" in whole_run(run_at(store, tmp_path)).problem
     assert run_at(store, tmp_path).push() is None
     client, run = the_run(store)
@@ -211,14 +249,22 @@ def test_a_model_that_was_half_logged_is_logged_whole_and_once(store, tmp_path, 
     assert str(model.status) == "READY"
 
 
-def test_a_server_of_version_2_gets_the_students_files_once_and_push_ends(store, tmp_path, monkeypatch, caplog):
+def test_a_server_of_version_2_gets_the_students_files_once_and_push_ends(
+    store, tmp_path, monkeypatch, caplog
+):
     monkeypatch.setattr(logged_model, "server_version", lambda uri: 2)
     run = whole_run(run_at(store, tmp_path))
     client, sent = the_run(store)
     assert run.problem is None
-    assert [entry.path for entry in client.list_artifacts(sent.info.run_id, "student")] == ["student/word"]
+    assert [entry.path for entry in client.list_artifacts(sent.info.run_id, "student")] == [
+        "student/word"
+    ]
     assert client.search_logged_models([sent.info.experiment_id]) == []
-    assert [record.getMessage() for record in caplog.records if "older than version 3" in record.getMessage()] != []
+    assert [
+        record.getMessage()
+        for record in caplog.records
+        if "older than version 3" in record.getMessage()
+    ] != []
     before = snapshot(store)
     caplog.clear()
     assert run_at(store, tmp_path).push() is None
@@ -229,7 +275,11 @@ def test_a_server_of_version_2_gets_the_students_files_once_and_push_ends(store,
 def test_a_server_states_its_version_and_a_page_of_html_is_no_message(tmp_path):
     class Old(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
-            status, text = (200, "2.16.2") if self.path == "/version" else (404, "<!doctype html><title>404</title>")
+            status, text = (
+                (200, "2.16.2")
+                if self.path == "/version"
+                else (404, "<!doctype html><title>404</title>")
+            )
             self.send_response(200 if self.path == "/health" else status)
             self.end_headers()
             self.wfile.write(text.encode())

@@ -10,7 +10,9 @@ from tests.support.runs.own_command import Done, Terminal, Wasp
 
 
 @pytest.fixture
-def wasp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Wasp:
+def wasp(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Wasp:
     """Return the command in this process, in the folder; `typed`: by a person at a terminal."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("WASP_HOME", str(tmp_path / "home"))

@@ -14,10 +14,16 @@ from tests.support.runs.prepared_run import good_rows, release, start, table
 
 
 def rows(home: Path, name: str, group: str | None = None) -> dict[str, object]:
-    return {"path": table(home.parent / f"{name}.parquet", good_rows(name)), "name": name, "group": group}
+    return {
+        "path": table(home.parent / f"{name}.parquet", good_rows(name)),
+        "name": name,
+        "group": group,
+    }
 
 
-def test_a_run_on_one_dataset_of_a_group_is_charged_on_the_other_and_the_officer_reads_it(home: Path) -> None:
+def test_a_run_on_one_dataset_of_a_group_is_charged_on_the_other_and_the_officer_reads_it(
+    home: Path,
+) -> None:
     book = open_ledger(home)
     ward, lab = (start(home, private=rows(home, name, "clinic")) for name in ("ward", "lab"))
     book.set_cap("lab", 5.0, 1e-5, "owner", "")
@@ -28,8 +34,12 @@ def test_a_run_on_one_dataset_of_a_group_is_charged_on_the_other_and_the_officer
     assert "clinic (with ward)" in shown.to_text(shown)
     page = collect(book, home, "lab")
     assert (page["group"], page["members"]) == ("clinic", ("ward",))
-    assert [run["state"] for run in page["runs"]] == ["refused"], "runs on another dataset are no runs on this one"
-    assert [(row["dataset"], row["who"], row["releases"]) for row in page["shared"]] == [("ward", "Ada", 1)]
+    assert [run["state"] for run in page["runs"]] == ["refused"], (
+        "runs on another dataset are no runs on this one"
+    )
+    assert [(row["dataset"], row["who"], row["releases"]) for row in page["shared"]] == [
+        ("ward", "Ada", 1)
+    ]
     assert page["spent"] == pytest.approx(collect(book, home, "ward")["spent"]) != 0
     assert "Group 'clinic'" in Path(write_page("lab")["page"]).read_text(encoding="utf-8")
     assert "clinic: charged to all datasets of this group" in words.plan(planned(ward.tools.config))
@@ -56,4 +66,7 @@ def test_the_command_makes_a_group_of_datasets_that_are_known(home: Path) -> Non
     with pytest.raises(ConfigError, match="needs a name"):
         budget.group(" ", ["ward", "lab"])
     left = budget.ungroup("lab")
-    assert [(entry["dataset"], entry["group"]) for entry in left["datasets"]] == [("lab", ""), ("ward", "")]
+    assert [(entry["dataset"], entry["group"]) for entry in left["datasets"]] == [
+        ("lab", ""),
+        ("ward", ""),
+    ]

@@ -31,7 +31,9 @@ OPTIONS = ("--model", "ngram:helpdesk", "--text", "text", "--label", "label")
 
 def write(labels: Sequence[Any], file: str = "notes.parquet", rows: int = 60) -> Path:
     """Write a file of texts with these labels in turn."""
-    texts = [f"the patient in room {n} has a complaint of kind {n % 7} since monday" for n in range(rows)]
+    texts = [
+        f"the patient in room {n} has a complaint of kind {n % 7} since monday" for n in range(rows)
+    ]
     frame = pd.DataFrame({"text": texts, "label": [labels[n % len(labels)] for n in range(rows)]})
     path = Path(file)
     frame.to_csv(path, index=False) if file.endswith(".csv") else frame.to_parquet(path)
@@ -46,7 +48,9 @@ def init(wasp: Wasp, *words: str, file: str = "notes.parquet", typed: str | None
 
 def classes_of(name: str = "triage") -> list[str]:
     """Return the classes of a task file."""
-    return [label["name"] for label in yaml.safe_load(Path(f"{name}_task.yaml").read_text())["labels"]]
+    return [
+        label["name"] for label in yaml.safe_load(Path(f"{name}_task.yaml").read_text())["labels"]
+    ]
 
 
 SPELLINGS: dict[str, tuple[list[Any], list[str]]] = {
@@ -58,12 +62,17 @@ SPELLINGS: dict[str, tuple[list[Any], list[str]]] = {
     ),
     "doubles": ([1.0, 2.0, None], ["1", "2"]),
     "booleans": ([True, False], ["false", "true"]),
-    "dates": ([pd.Timestamp("2024-01-01"), pd.Timestamp("2024-02-01")], ["2024-01-01", "2024-02-01"]),
+    "dates": (
+        [pd.Timestamp("2024-01-01"), pd.Timestamp("2024-02-01")],
+        ["2024-01-01", "2024-02-01"],
+    ),
 }
 
 
 @pytest.mark.parametrize(("labels", "classes"), SPELLINGS.values(), ids=SPELLINGS)
-def test_init_writes_each_class_once_and_its_test_file_fits(wasp: Wasp, labels: list[Any], classes: list[str]) -> None:
+def test_init_writes_each_class_once_and_its_test_file_fits(
+    wasp: Wasp, labels: list[Any], classes: list[str]
+) -> None:
     write(labels)
     done = init(wasp, "--yes", "--test-share", "0.3")
     assert (done.code, classes_of()) == (0, classes), done.err
@@ -78,15 +87,26 @@ DOUBTS: dict[str, tuple[list[str], str]] = {
     "width": (["pain", "\uff50\uff41\uff49\uff4e", "skin"], "differ only in case, blanks or width"),
     "missing": (["pain", "skin", "N/A"], "'N/A' reads like a missing value"),
     "nan": (["pain", "skin", "nan"], "'nan' reads like a missing value"),
-    "several": (["pain", "skin", "pain;skin"], "'pain;skin' reads like several labels in one cell (pain, skin)"),
-    "several with blanks": (["pain", "skin", "skin / pain"], "reads like several labels in one cell (skin, pain)"),
-    "lists as text": (["['pain']", "['skin']", "['pain', 'skin']"], "reads like several labels in one cell"),
+    "several": (
+        ["pain", "skin", "pain;skin"],
+        "'pain;skin' reads like several labels in one cell (pain, skin)",
+    ),
+    "several with blanks": (
+        ["pain", "skin", "skin / pain"],
+        "reads like several labels in one cell (skin, pain)",
+    ),
+    "lists as text": (
+        ["['pain']", "['skin']", "['pain', 'skin']"],
+        "reads like several labels in one cell",
+    ),
     "decimals": (["1.1", "1.10", "2"], "1.1 and 1.10 are read as one number"),
 }
 
 
 @pytest.mark.parametrize(("labels", "message"), DOUBTS.values(), ids=DOUBTS)
-def test_names_that_look_like_a_mistake_need_a_confirmation(wasp: Wasp, labels: list[str], message: str) -> None:
+def test_names_that_look_like_a_mistake_need_a_confirmation(
+    wasp: Wasp, labels: list[str], message: str
+) -> None:
     write(labels, "notes.csv")
     refused = init(wasp, "--yes", file="notes.csv")
     assert (refused.code, message in refused.err) == (2, True), refused.err
@@ -125,7 +145,9 @@ def test_a_task_with_another_class_is_refused_before_a_record_is_opened(
     message = "the records have no class 'pian': the owner of 'triage' declared pain, skin. Did you mean 'pain'?"
     planned = wasp("plan", "triage", *FAST)
     assert (planned.code, message in " ".join((planned.out + planned.err).split())) == (2, True)
-    config = load_config(WaspConfig, Path("triage.yaml"), [word for word in FAST if word != "--set"])
+    config = load_config(
+        WaspConfig, Path("triage.yaml"), [word for word in FAST if word != "--set"]
+    )
     with pytest.raises(ConfigError, match="no class 'pian'"):
         prepare("wasp", config, Path("home").resolve())
     assert open_ledger(Path("home").resolve()).status("triage").spent == 0
@@ -141,7 +163,11 @@ def test_a_dataset_without_declared_classes_is_registered_and_no_run_starts(wasp
     refused = wasp("plan", "triage", *FAST)
     assert (refused.code, "wasp dataset declare clinic" in refused.out + refused.err) == (2, True)
     silent = wasp("dataset", "declare", "clinic")
-    assert (silent.code, "the owner of the rows declares them" in silent.err, "1, 2" in silent.err) == (2, True, False)
+    assert (
+        silent.code,
+        "the owner of the rows declares them" in silent.err,
+        "1, 2" in silent.err,
+    ) == (2, True, False)
     declared = wasp("dataset", "declare", "clinic", "--class", "1.0", "--class", "2.0", "--json")
     assert json.loads(declared.out)["classes"] == ["1.0", "2.0"]
     assert wasp("plan", "triage", *FAST).code == 0
@@ -169,27 +195,37 @@ def test_a_dataset_of_an_earlier_version_stays_valid_and_plan_names_the_command(
 
 
 LOCATED = (
-    "flow: wasp\nextends: own_data\ntask: task.yaml\nprivate: {path: notes.parquet, declared_rows: 60}\ntest: null\n"
+    "flow: wasp\nextends: own_data\ntask: task.yaml\n"
+    "private: {path: notes.parquet, declared_rows: 60}\ntest: null\n"
 )
 
 
 @pytest.mark.parametrize("command", ["run", "compare"])
-def test_records_of_other_classes_are_refused_to_their_owner_and_never_charged(wasp: Wasp, command: str) -> None:
+def test_records_of_other_classes_are_refused_to_their_owner_and_never_charged(
+    wasp: Wasp, command: str
+) -> None:
     write(["Pain", "Skin"])
     Path("task.yaml").write_text("name: t\nitem: note\nlabels: [pain, skin]\n")
     Path("mine.yaml").write_text(LOCATED)
     Path("table.yaml").write_text(
         "flow: compare\ntitle: t\nrows: [{name: a, config: mine.yaml, set: {method.guidance: kernel}}]\n"
     )
-    refused = wasp(command, "mine" if command == "run" else "table", *(FAST if command == "run" else ()))
+    refused = wasp(
+        command, "mine" if command == "run" else "table", *(FAST if command == "run" else ())
+    )
     said = " ".join(refused.err.split())
-    assert (refused.code, "no row of notes.parquet has a text and one of the classes pain, skin" in said) == (2, True)
+    assert (
+        refused.code,
+        "no row of notes.parquet has a text and one of the classes pain, skin" in said,
+    ) == (2, True)
     assert "Nothing was charged; this answer has no noise, so it is not private" in said
     assert open_ledger(Path("home").resolve()).datasets() == []
     assert not list(Path("home").glob("runs/*"))
 
 
-def test_records_are_not_opened_before_an_approval(wasp: Wasp, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_are_not_opened_before_an_approval(
+    wasp: Wasp, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(["Pain", "Skin"])
     Path("task.yaml").write_text("name: t\nitem: note\nlabels: [pain, skin]\n")
     Path("mine.yaml").write_text(LOCATED)
@@ -202,17 +238,37 @@ def test_records_are_not_opened_before_an_approval(wasp: Wasp, monkeypatch: pyte
         require_fitting_records(load_config(WaspConfig, Path("mine.yaml"), changes), home)
 
 
-def test_records_of_an_earlier_registration_are_looked_at_before_their_owners_run(wasp: Wasp) -> None:
+def test_records_of_an_earlier_registration_are_looked_at_before_their_owners_run(
+    wasp: Wasp,
+) -> None:
     write(["Pain", "Skin"])
-    assert wasp("dataset", "add", "triage", "--path", "notes.parquet", "--class", "Pain", "--class", "Skin").code == 0
+    assert (
+        wasp(
+            "dataset",
+            "add",
+            "triage",
+            "--path",
+            "notes.parquet",
+            "--class",
+            "Pain",
+            "--class",
+            "Skin",
+        ).code
+        == 0
+    )
     home = Path("home").resolve()
     view = open_ledger(home).views()["triage"][1]
     del view["declared_classes"]
     open_ledger(home).set_view("triage", view, "an earlier version")
     Path("task.yaml").write_text("name: t\nitem: note\nlabels: [pain, skin]\n")
-    Path("mine.yaml").write_text("flow: wasp\nextends: own_data\ntask: task.yaml\nprivate: triage\ntest: null\n")
+    Path("mine.yaml").write_text(
+        "flow: wasp\nextends: own_data\ntask: task.yaml\nprivate: triage\ntest: null\n"
+    )
     refused = wasp("run", "mine", *FAST)
-    assert (refused.code, "one of the classes pain, skin" in " ".join(refused.err.split())) == (2, True)
+    assert (refused.code, "one of the classes pain, skin" in " ".join(refused.err.split())) == (
+        2,
+        True,
+    )
     assert open_ledger(home).status("triage").spent == 0
 
 
@@ -221,7 +277,9 @@ def test_codes_declare_their_classes(wasp: Wasp) -> None:
     codes = ("--classes", "sugar=250", "--classes", "heart=401")
     assert wasp("dataset", "add", "clinic", "--path", "notes.csv", *codes).code == 0
     Path("task.yaml").write_text("name: t\nitem: note\nlabels: [sugar, liver]\n")
-    Path("mine.yaml").write_text("flow: wasp\nextends: own_data\ntask: task.yaml\nprivate: clinic\ntest: null\n")
+    Path("mine.yaml").write_text(
+        "flow: wasp\nextends: own_data\ntask: task.yaml\nprivate: clinic\ntest: null\n"
+    )
     refused = wasp("plan", "mine", *FAST)
     assert (refused.code, "no class 'liver'" in refused.out + refused.err) == (2, True)
 
@@ -230,6 +288,9 @@ def test_python_declares_classes(wasp: Wasp) -> None:
     assert wasp("dataset", "list").code == 0
     frame = pd.DataFrame({"text": ["one text"] * 6, "label": pd.Categorical(["a ", "b"] * 3)})
     python_interface.Dataset.register("clinic", frame, classes=["a", "b"])
-    assert open_ledger(Path("home").resolve()).views()["clinic"][1]["declared_classes"] == ["a", "b"]
+    assert open_ledger(Path("home").resolve()).views()["clinic"][1]["declared_classes"] == [
+        "a",
+        "b",
+    ]
     with pytest.raises(python_interface.WaspError, match="no row has the label 'c'"):
         python_interface.Dataset.register("other", frame, classes=["c"])

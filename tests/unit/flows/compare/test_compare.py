@@ -22,14 +22,22 @@ from tests.support.tracking import snapshot
 
 def small(folder: Path) -> str:
     """Write a small configuration; return its place."""
-    path = written(folder / "small.yaml", SMALL | {"method": SMALL["method"] | {"iterations": 2, "samples": 36}})
+    path = written(
+        folder / "small.yaml",
+        SMALL | {"method": SMALL["method"] | {"iterations": 2, "samples": 36}},
+    )
     return str(path)
 
 
 def matrix(folder: Path, **changes: Any) -> dict[str, Any]:
     config = small(folder)
     rows = [
-        {"name": "WASP", "flow": "wasp", "config": config, "published": {"accuracy": {"all": 0.895}}},
+        {
+            "name": "WASP",
+            "flow": "wasp",
+            "config": config,
+            "published": {"accuracy": {"all": 0.895}},
+        },
         {"name": "Equal", "flow": "wasp", "config": config, "set": {"method.weighting": False}},
     ]
     return {"title": "Small", "rows": rows, "seeds": [0, 1]} | changes
@@ -40,10 +48,20 @@ def compared(folder: Path, **changes: Any) -> CompareConfig:
 
 
 def test_every_row_meets_every_column_with_every_seed(tmp_path: Path) -> None:
-    columns = [{"name": "one", "set": {"privacy.epsilon": 1}}, {"name": "four", "set": {"privacy.epsilon": 4}}]
-    config = compared(tmp_path, columns=columns, set={"method.votes": 2}, rows=matrix(tmp_path)["rows"][1:])
+    columns = [
+        {"name": "one", "set": {"privacy.epsilon": 1}},
+        {"name": "four", "set": {"privacy.epsilon": 4}},
+    ]
+    config = compared(
+        tmp_path, columns=columns, set={"method.votes": 2}, rows=matrix(tmp_path)["rows"][1:]
+    )
     cells = cells_of(config)
-    assert [(entry.column, entry.seed) for entry in cells] == [("one", 0), ("one", 1), ("four", 0), ("four", 1)]
+    assert [(entry.column, entry.seed) for entry in cells] == [
+        ("one", 0),
+        ("one", 1),
+        ("four", 0),
+        ("four", 1),
+    ]
     for entry in cells:
         assert entry.config.privacy.epsilon == {"one": 1, "four": 4}[entry.column]
         assert entry.config.execution.seed == entry.seed
@@ -81,27 +99,45 @@ def test_the_key_of_a_cell_is_its_content(tmp_path: Path) -> None:
         ({"seeds": []}, "seeds"),
     ],
 )
-def test_a_matrix_that_makes_no_sense_is_refused_by_name(tmp_path: Path, changes: dict[str, Any], words: str) -> None:
+def test_a_matrix_that_makes_no_sense_is_refused_by_name(
+    tmp_path: Path, changes: dict[str, Any], words: str
+) -> None:
     with pytest.raises(ConfigError, match=words):
         compared(tmp_path, **changes)
 
 
 def test_a_row_that_cannot_be_executed_is_named_before_anything_begins(tmp_path: Path) -> None:
     rows = matrix(tmp_path)["rows"]
-    with pytest.raises(ConfigError, match="rows 'WASP', columns 'all': Unknown method 'audit'. Methods: wasp"):
+    with pytest.raises(
+        ConfigError, match="rows 'WASP', columns 'all': Unknown method 'audit'. Methods: wasp"
+    ):
         cells_of(compared(tmp_path, rows=[rows[0] | {"flow": "audit"}]))
     with pytest.raises(ConfigError, match="published names an unknown column 'imdb'"):
         compared(tmp_path, rows=[rows[0] | {"published": {"accuracy": {"imdb": 0.9}}}])
-    with pytest.raises(ConfigError, match="rows 'WASP', columns 'all': config: there is no file absent.yaml"):
+    with pytest.raises(
+        ConfigError, match="rows 'WASP', columns 'all': config: there is no file absent.yaml"
+    ):
         cells_of(compared(tmp_path, rows=[rows[0] | {"config": "absent.yaml"}]))
-    with pytest.raises(ConfigError, match=r"rows 'WASP', columns 'all': .*\n.*method.vots: unknown key"):
+    with pytest.raises(
+        ConfigError, match=r"rows 'WASP', columns 'all': .*\n.*method.vots: unknown key"
+    ):
         cells_of(compared(tmp_path, rows=[rows[0] | {"set": {"method.vots": 4}}]))
 
 
 def test_other_accuracies_are_shown_where_a_cell_has_them() -> None:
-    values = {"accuracy": 0.7, "adapted_accuracy": None, "release_accuracy": 0.8, "zero_shot_accuracy": 0.6}
+    values = {
+        "accuracy": 0.7,
+        "adapted_accuracy": None,
+        "release_accuracy": 0.8,
+        "zero_shot_accuracy": 0.6,
+    }
     cell = CellResult("WASP", "all", 0, "done", values, epsilon=4.0, added=4.0)
-    assert shown_metrics(["fid", "accuracy"], [cell]) == ("fid", "accuracy", "release_accuracy", "zero_shot_accuracy")
+    assert shown_metrics(["fid", "accuracy"], [cell]) == (
+        "fid",
+        "accuracy",
+        "release_accuracy",
+        "zero_shot_accuracy",
+    )
     assert shown_metrics(["fid"], [cell]) == ("fid",)
 
 
@@ -110,8 +146,12 @@ def test_the_plan_adds_up_and_says_what_the_book_is_charged(home: Path, tmp_path
     assert (value["cells"], value["open"], value["calls"]) == (4, 4, 4 * 36)
     (charged,) = value["datasets"]
     assert (charged["dataset"], charged["runs"], charged["releases"]) == ("desk", 4, 4)
-    assert 4 < charged["epsilon"] < 16, "four runs at epsilon 4 cost more than one and less than their sum"
-    assert (charged["left"], charged["default_cap"]) == (None, False), "rows of the package have no cap"
+    assert 4 < charged["epsilon"] < 16, (
+        "four runs at epsilon 4 cost more than one and less than their sum"
+    )
+    assert (charged["left"], charged["default_cap"]) == (None, False), (
+        "rows of the package have no cap"
+    )
     words = text.plan(value)
     assert "every cell is charged" in words
     assert "wasp budget cap" not in words
@@ -121,7 +161,9 @@ def test_the_plan_adds_up_and_says_what_the_book_is_charged(home: Path, tmp_path
 def test_the_plan_names_the_command_that_lifts_the_default_cap(home: Path, tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("text,label\na text,login_problem\n")
     values = matrix(tmp_path)
-    values["rows"][0]["set"] = values["rows"][0].get("set", {}) | {"private.path": str(tmp_path / "rows.csv")}
+    values["rows"][0]["set"] = values["rows"][0].get("set", {}) | {
+        "private.path": str(tmp_path / "rows.csv")
+    }
     config = compared(tmp_path, rows=values["rows"][:1], seeds=[0, 1, 2, 3])
     lift = "wasp budget cap desk --epsilon inf --declare --reason"
     assert lift in text.plan(planned(config))
@@ -134,16 +176,28 @@ def test_the_plan_names_the_command_that_lifts_the_default_cap(home: Path, tmp_p
     assert "The cap leaves" not in text.plan(planned(config))
 
 
-def test_a_setting_that_means_nothing_to_a_row_makes_no_second_cell(home: Path, tmp_path: Path) -> None:
-    columns = [{"name": "one", "set": {"privacy.epsilon": 1}}, {"name": "four", "set": {"privacy.epsilon": 4}}]
+def test_a_setting_that_means_nothing_to_a_row_makes_no_second_cell(
+    home: Path, tmp_path: Path
+) -> None:
+    columns = [
+        {"name": "one", "set": {"privacy.epsilon": 1}},
+        {"name": "four", "set": {"privacy.epsilon": 4}},
+    ]
     rows = [matrix(tmp_path)["rows"][0] | {"published": {}, "ignores": ["privacy.epsilon"]}]
     value = planned(compared(tmp_path, rows=rows, columns=columns, seeds=[0]))
     assert (value["cells"], value["open"], len(value["matrix"])) == (2, 1, 1)
 
 
 @pytest.mark.slow
-def test_cells_are_runs_of_their_own_and_none_is_executed_twice(pipeline: Pipeline, tmp_path: Path) -> None:
-    broken = {"name": "Broken", "flow": "wasp", "config": small(tmp_path), "set": {"private.path": "absent.csv"}}
+def test_cells_are_runs_of_their_own_and_none_is_executed_twice(
+    pipeline: Pipeline, tmp_path: Path
+) -> None:
+    broken = {
+        "name": "Broken",
+        "flow": "wasp",
+        "config": small(tmp_path),
+        "set": {"private.path": "absent.csv"},
+    }
     values = matrix(tmp_path)
     values["rows"].append(broken)
     file = written(tmp_path / "compare.yaml", values)
@@ -151,19 +205,29 @@ def test_cells_are_runs_of_their_own_and_none_is_executed_twice(pipeline: Pipeli
     assert (first["state"], first["failed"], first["reused"]) == ("incomplete", 2, 0)
     states = {(entry["row"], entry["seed"]): entry["state"] for entry in first["cells"]}
     assert states == {
-        (row, seed): "failed" if row == "Broken" else "done" for row in ("WASP", "Equal", "Broken") for seed in (0, 1)
+        (row, seed): "failed" if row == "Broken" else "done"
+        for row in ("WASP", "Equal", "Broken")
+        for seed in (0, 1)
     }
-    assert all("absent.csv does not exist" in entry["error"] for entry in first["cells"] if entry["row"] == "Broken")
+    assert all(
+        "absent.csv does not exist" in entry["error"]
+        for entry in first["cells"]
+        if entry["row"] == "Broken"
+    )
     table = Path(first["table"]).read_text()
     assert "Cells that failed" in table
     runs = {entry["run_id"] for entry in pipeline.answer("runs")["runs"]}
-    assert {entry["run_id"] for entry in first["cells"] if entry["run_id"]} | {first["run_id"]} <= runs
+    assert {entry["run_id"] for entry in first["cells"] if entry["run_id"]} | {
+        first["run_id"]
+    } <= runs
 
     values["rows"].pop()
     file.write_text(yaml.safe_dump(values))
     again = pipeline.answer("compare", "--config", str(file))
     assert (again["state"], again["reused"]) == ("done", 4)
-    assert [entry["values"] for entry in again["cells"]] == [entry["values"] for entry in first["cells"][:4]]
+    assert [entry["values"] for entry in again["cells"]] == [
+        entry["values"] for entry in first["cells"][:4]
+    ]
     assert again["seconds"] < 0.3 * first["seconds"]
     before = snapshot(f"sqlite:///{pipeline.home / 'mlflow.db'}", again["run_id"])
     assert pipeline.answer("compare", "--config", str(file))["reused"] == 4

@@ -31,13 +31,19 @@ def cells() -> dict[int, list[Cell]]:
 
 
 @pytest.mark.parametrize("number", TABLES)
-def test_every_cell_has_the_settings_of_the_paper(number: int, cells: dict[int, list[Cell]]) -> None:
+def test_every_cell_has_the_settings_of_the_paper(
+    number: int, cells: dict[int, list[Cell]]
+) -> None:
     for cell in cells[number]:
         config = cell.config
-        assert (config.student.kind, config.student.model) == ("finetune", "bert-base-uncased"), cell.name
+        assert (config.student.kind, config.student.model) == ("finetune", "bert-base-uncased"), (
+            cell.name
+        )
         if getattr(config.method, "training", "") != "as_published":
             student = config.student
-            assert (student.epochs, student.learning_rate, student.batch) == (3, 2e-5, 16), cell.name
+            assert (student.epochs, student.learning_rate, student.batch) == (3, 2e-5, 16), (
+                cell.name
+            )
         if cell.flow in ("wasp", "pre_text", "aug_pe") and number not in (2, 10):
             assert config.private.class_alpha == 0.3, cell.name
         if cell.flow == "wasp":
@@ -57,9 +63,15 @@ def test_every_cell_has_the_settings_of_the_paper(number: int, cells: dict[int, 
             assert config.privacy.protects == ("person" if number == 10 else "record"), cell.name
         if cell.flow != "fusegen":
             assert (config.privacy.calibration, config.privacy.delta) == ("paper", 1e-5), cell.name
-            rows = config.private.rows if number not in (2, 10) else config.parties.registry.rpartition("-")[2]
+            rows = (
+                config.private.rows
+                if number not in (2, 10)
+                else config.parties.registry.rpartition("-")[2]
+            )
             assert rows == (100 if number not in (2, 10) else "0/parties.yaml"), cell.name
-        assert all(plm.connector == ("openai" if number == 3 else "hf") for plm in config.plms), cell.name
+        assert all(plm.connector == ("openai" if number == 3 else "hf") for plm in config.plms), (
+            cell.name
+        )
 
 
 def test_the_same_cell_has_the_same_figure_in_every_table() -> None:
@@ -67,7 +79,9 @@ def test_the_same_cell_has_the_same_figure_in_every_table() -> None:
         ours = figure(1, "WASP", column)
         assert figure(4, "WASP", column) == figure(5, "WASP, Q = 8", column) == ours
         assert figure(6, "WASP", f"{column} - epsilon 4") == ours
-        assert figure(6, "Aug-PE Flan-T5", f"{column} - epsilon 4") == figure(1, "Aug-PE Flan-T5", column)
+        assert figure(6, "Aug-PE Flan-T5", f"{column} - epsilon 4") == figure(
+            1, "Aug-PE Flan-T5", column
+        )
     assert figure(4, "WASP", "OpenReview-Rating") == figure(1, "WASP", "OpenReview-Rating")
 
 
@@ -85,4 +99,6 @@ def test_what_runs_here_appears_next_to_the_figures_of_the_tables() -> None:
         assert row.published["accuracy"]["IMDb"] == figure(number, there, "IMDb"), row.name
     for row in table("epsilon_imdb").rows:
         for column in table("epsilon_imdb").columns:
-            assert figure("epsilon_imdb", row.name, column.name) == figure(6, row.name, f"IMDb - {column.name}")
+            assert figure("epsilon_imdb", row.name, column.name) == figure(
+                6, row.name, f"IMDb - {column.name}"
+            )

@@ -9,7 +9,13 @@ from typing import Any
 import pytest
 import yaml
 
-from connectors.interfaces.errors import ArtifactError, ConfigError, InputError, LedgerError, WaspError
+from connectors.interfaces.errors import (
+    ArtifactError,
+    ConfigError,
+    InputError,
+    LedgerError,
+    WaspError,
+)
 from flows.catalog import find_flow
 from flows.cli.start import plan
 from flows.compare.config import CompareConfig
@@ -36,7 +42,9 @@ PLANTED = "zqxplanted quokka 7731"
 def assert_nothing_spent(home: Path) -> None:
     book = open_ledger(home)
     for dataset in book.datasets():
-        assert not [entry for entry in book.history(dataset) if entry.kind in ("reserve", "release")]
+        assert not [
+            entry for entry in book.history(dataset) if entry.kind in ("reserve", "release")
+        ]
     assert not (home / "runs").exists()
 
 
@@ -65,27 +73,40 @@ def test_a_removed_value_says_what_to_write(location: str, value: str) -> None:
     group, field = location.split(".")
     written = [{"name": "a", field: value}] if group == "plms" else {field: value}
     with pytest.raises(
-        ConfigError, match=rf"{location}: '{value}' was removed in 0\.3\. {REMOVED_VALUES[location, value][:5]}"
+        ConfigError,
+        match=rf"{location}: '{value}' was removed in 0\.3\. {REMOVED_VALUES[location, value][:5]}",
     ):
         check_config(WaspConfig, values(**{group: written}), "run.yaml")
 
 
 def test_a_run_of_an_earlier_version_opens_without_its_removed_fields() -> None:
-    manifest = {"run_id": "old", "flow": "wasp", "config": values(method={"exam": 0.15, "guidance": "votes"})}
+    manifest = {
+        "run_id": "old",
+        "flow": "wasp",
+        "config": values(method={"exam": 0.15, "guidance": "votes"}),
+    }
     assert read_stored(WaspConfig, manifest).method.guidance == "votes"
     manifest["config"]["student"] = {"kind": "finetune", "adaptation": "coral"}
     assert read_stored(WaspConfig, manifest).student.adaptation == "none"
 
 
-def test_a_removed_option_of_the_embedder_and_a_removed_age_of_a_schedule_say_what_to_write() -> None:
-    with pytest.raises(ConfigError, match=r"embedder\.options\.normalize: removed in 0\.3\. Remove it"):
+def test_a_removed_option_of_the_embedder_and_a_removed_age_of_a_schedule_say_what_to_write() -> (
+    None
+):
+    with pytest.raises(
+        ConfigError, match=r"embedder\.options\.normalize: removed in 0\.3\. Remove it"
+    ):
         check_config(WaspConfig, values(embedder={"options": {"normalize": True}}), "run.yaml")
-    with pytest.raises(ValueError, match=r"embeddings_older_than: removed in 0\.3\. Write intermediate_older_than"):
+    with pytest.raises(
+        ValueError, match=r"embeddings_older_than: removed in 0\.3\. Write intermediate_older_than"
+    ):
         Retention.model_validate({"embeddings_older_than": "30d"})
 
 
 def test_a_field_removed_of_one_flow_stays_that_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    here = {"aug_pe": {"method.terms": "Remove it", "plms.price.date": "Remove it", "task": "Remove it"}}
+    here = {
+        "aug_pe": {"method.terms": "Remove it", "plms.price.date": "Remove it", "task": "Remove it"}
+    }
     monkeypatch.setattr("flows.config.removed.removed_fields", lambda: {"any": {}} | here)
     plms = [{"name": "a", "price": {"input": 1, "date": "2026"}}]
     old = {"task": "desk", "method": {"terms": 5, "samples": 9}, "plms": plms}
@@ -101,17 +122,23 @@ def test_fewer_texts_than_models_and_classes_are_refused(home: Path) -> None:
         start(home, method={"samples": 11})
     with pytest.raises(ConfigError, match=r"Raise method.samples to 36"):
         start(home, method={"samples": 24})
-    with pytest.raises(ConfigError, match=r"6 candidates in the first vote are fewer than 2 per class"):
+    with pytest.raises(
+        ConfigError, match=r"6 candidates in the first vote are fewer than 2 per class"
+    ):
         start(home, plms=SMALL["plms"][:1], method={"iterations": 2, "samples": 12})
     assert_nothing_spent(home)
 
 
 def test_an_unknown_connector_lists_the_known_ones(home: Path) -> None:
-    with pytest.raises(ConfigError, match=r"no connector 'recordet'. Did you mean 'recorded'\? Connectors: .*ngram"):
+    with pytest.raises(
+        ConfigError, match=r"no connector 'recordet'. Did you mean 'recorded'\? Connectors: .*ngram"
+    ):
         start(home, plms=[{"name": "a", "connector": "recordet"}])
 
 
-def test_public_rows_that_are_private_ones_change_nothing_that_is_public(home: Path, tmp_path: Path) -> None:
+def test_public_rows_that_are_private_ones_change_nothing_that_is_public(
+    home: Path, tmp_path: Path
+) -> None:
     path = table(tmp_path / "rows.parquet", good_rows("private"))
     copy = table(tmp_path / "copy.parquet", good_rows("private"))
     start(home, private={"path": path, "name": "both"}, public={"path": copy})
@@ -122,7 +149,10 @@ def test_public_rows_that_are_private_ones_change_nothing_that_is_public(home: P
     ("path", "name"),
     [
         ("postgresql://user:hunter2@db.example/people", "db.example/people"),
-        ("postgresql+psycopg2://user:p?w@hunter2@db.example/people?sslmode=require", "db.example/people"),
+        (
+            "postgresql+psycopg2://user:p?w@hunter2@db.example/people?sslmode=require",
+            "db.example/people",
+        ),
         ("sqlite:///data/rows.db", "data/rows"),
         ("/data/train.csv", "data/train"),
         ("builtin:support_desk/private.parquet", "support_desk/private"),
@@ -143,7 +173,9 @@ def test_a_lost_key_gives_known_rows_no_new_budget(home: Path, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("rows", [[("", "login_problem")], [("a text", "no_such_label")]])
-def test_bad_test_rows_are_named_by_row_and_field(home: Path, tmp_path: Path, rows: list[tuple[str, str]]) -> None:
+def test_bad_test_rows_are_named_by_row_and_field(
+    home: Path, tmp_path: Path, rows: list[tuple[str, str]]
+) -> None:
     path = table(tmp_path / "test.parquet", good_rows("test") + rows)
     with pytest.raises(InputError, match=r"(?s)test\.parquet.*row 18"):
         start(home, test={"path": path, "rows": None})
@@ -158,9 +190,21 @@ ODD: dict[str, tuple[str | list[tuple[str, str]], int | None, str]] = {
     "blank": ([*good_rows("private"), ("   ", "login_problem")], 18, "empty"),
     "label": ([*good_rows("private"), (PLANTED, "no_such_label")], 18, "label"),
     "a test row": ([*good_rows("private"), good_rows("test")[0]], 18, "test"),
-    "no letters": ([*good_rows("private"), ("2024-05-01", "login_problem")], 18, "the text has no letters"),
-    "no class": ([row for row in good_rows("private") if row[1] != "slow_internet"], None, "label 'slow_internet'"),
-    "one text": (good_rows("private") + good_rows("private")[:1] * 60, None, "one text is in 61 of 78 rows"),
+    "no letters": (
+        [*good_rows("private"), ("2024-05-01", "login_problem")],
+        18,
+        "the text has no letters",
+    ),
+    "no class": (
+        [row for row in good_rows("private") if row[1] != "slow_internet"],
+        None,
+        "label 'slow_internet'",
+    ),
+    "one text": (
+        good_rows("private") + good_rows("private")[:1] * 60,
+        None,
+        "one text is in 61 of 78 rows",
+    ),
     "one row": (good_rows("private")[:1], None, "label 'slow_internet'"),
     "no rows": ([], None, "label 'slow_internet'"),
     "few rows": (good_rows("private"), None, "private.rows is 500, the source has 18 rows"),
@@ -179,9 +223,20 @@ def test_odd_private_rows_are_shown_to_their_owner_alone_and_change_no_plan(
         path.write_text(content) if isinstance(content, str) else table(path, content)
         private = {"path": str(path), "name": "odd", "rows": 500 if name == "few rows" else None}
         prepared = start(home, private=private, test=test)
-        plans.append((prepared.plan.charges, prepared.plan.delta, prepared.guarantee.noise, prepared.warnings))
+        plans.append(
+            (
+                prepared.plan.charges,
+                prepared.plan.delta,
+                prepared.guarantee.noise,
+                prepared.warnings,
+            )
+        )
     assert plans[0] == plans[1]
-    assert {entry.kind for entry in open_ledger(home).history("odd")} <= {"register", "version", "cap"}
+    assert {entry.kind for entry in open_ledger(home).history("odd")} <= {
+        "register",
+        "version",
+        "cap",
+    }
     assert PLANTED not in f"{prepared.plan} {prepared.warnings}"
     assert (home / "private" / "problems" / "odd.json").stat().st_mode & 0o077 == 0
     problems = read_problems(home, "odd")
@@ -191,22 +246,37 @@ def test_odd_private_rows_are_shown_to_their_owner_alone_and_change_no_plan(
 
 def read_problems(home: Path, name: str) -> list[dict[str, Any]]:
     """Return the problems that the owner of the rows is shown."""
-    return list(json.loads((home / "private" / "problems" / f"{name}.json").read_text(encoding="utf-8"))["problems"])
+    return list(
+        json.loads((home / "private" / "problems" / f"{name}.json").read_text(encoding="utf-8"))[
+            "problems"
+        ]
+    )
 
 
 @pytest.mark.parametrize(
     ("changes", "warning"),
     [
-        ({"private": {"rows": 50, "of": 200}, "privacy": {"delta": 0.009}}, "0.009 is not below 1/200"),
-        ({"private": {"rows": 115, "of": None}, "privacy": {"delta": 0.009}}, "0.009 is not below 1/115"),
+        (
+            {"private": {"rows": 50, "of": 200}, "privacy": {"delta": 0.009}},
+            "0.009 is not below 1/200",
+        ),
+        (
+            {"private": {"rows": 115, "of": None}, "privacy": {"delta": 0.009}},
+            "0.009 is not below 1/115",
+        ),
         ({"private": {"rows": 50, "of": 200}, "privacy": {"delta": 0.0049}}, None),
-        ({"privacy": {"delta": 0.009}}, None),  # nothing is declared, and the true number is nobody's
+        (
+            {"privacy": {"delta": 0.009}},
+            None,
+        ),  # nothing is declared, and the true number is nobody's
         ({"private": {"rows": 50, "of": 100}, "privacy": {"epsilon": 0.1}}, "signal index"),
         ({"privacy": {"epsilon": "inf"}}, "NO NOISE"),
         ({"private": {"rows": 50}}, "makes a removal a replacement"),
     ],
 )
-def test_a_setting_with_a_cost_is_warned_of(home: Path, changes: dict[str, Any], warning: str | None) -> None:
+def test_a_setting_with_a_cost_is_warned_of(
+    home: Path, changes: dict[str, Any], warning: str | None
+) -> None:
     warnings = start(home, **changes).warnings
     if warning is None:
         assert not [text for text in warnings if text.startswith("privacy.delta")]
@@ -226,14 +296,20 @@ def test_a_key_that_is_written_twice_is_refused_with_file_line_and_key(
     tmp_path: Path, text: str, line: int, key: str, first: int
 ) -> None:
     said = f"line {line}: the key '{key}' is written twice, first in line {first}"
-    for load in (lambda path: load_config(WaspConfig, path), load_task, lambda path: load_config(CompareConfig, path)):
+    for load in (
+        lambda path: load_config(WaspConfig, path),
+        load_task,
+        lambda path: load_config(CompareConfig, path),
+    ):
         file = tmp_path / "mine.yaml"
         file.write_text(text)
         with pytest.raises(ConfigError, match=re.escape(f"{file}, {said}. Remove one of the two")):
             load(file)
 
 
-def test_merged_keys_may_be_overwritten_and_a_broken_file_is_named_with_its_line(tmp_path: Path) -> None:
+def test_merged_keys_may_be_overwritten_and_a_broken_file_is_named_with_its_line(
+    tmp_path: Path,
+) -> None:
     text = "a: &a {x: 1, y: 1}\nb: &b {<<: *a, x: 2}\n<<: *b\nc: [{<<: [*a, *b], y: 3}, *b]\nx: 5"
     assert parse_yaml(text, "f.yaml") == yaml.safe_load(text)
     file = tmp_path / "mine.yaml"
@@ -241,7 +317,9 @@ def test_merged_keys_may_be_overwritten_and_a_broken_file_is_named_with_its_line
     with pytest.raises(ConfigError, match=r"mine.yaml, line 3: is not YAML"):
         load_config(WaspConfig, file)
     file.write_text(yaml.safe_dump(SMALL))
-    with pytest.raises(ConfigError, match="--set privacy, line 1: the key 'epsilon' is written twice"):
+    with pytest.raises(
+        ConfigError, match="--set privacy, line 1: the key 'epsilon' is written twice"
+    ):
         load_config(WaspConfig, file, ["privacy={epsilon: 1, epsilon: 4}"])
 
 
@@ -254,7 +332,10 @@ def test_merged_keys_may_be_overwritten_and_a_broken_file_is_named_with_its_line
         (b"task: \x01", "Save it as plain text"),
         ("# für\n".encode("latin-1"), "is not UTF-8 text from byte 3 on. Save it as UTF-8"),
         ("task: a".encode("utf-16"), "Save it as UTF-8"),
-        (b"task: a\ndate: 2024-13-45", "run.yaml, line 2: '2024-13-45' is not a valid date or number. Put it in"),
+        (
+            b"task: a\ndate: 2024-13-45",
+            "run.yaml, line 2: '2024-13-45' is not a valid date or number. Put it in",
+        ),
         (None, "there is no such file"),
         ("folder", "is a folder. Give the path of a YAML file"),
     ],
@@ -274,7 +355,9 @@ def test_a_file_that_is_no_configuration_is_named_with_what_to_do(
 
 def test_set_changes_values_and_refuses_nonsense(tmp_path: Path) -> None:
     path = written(tmp_path / "run.yaml", SMALL)
-    config = load_config(WaspConfig, path, ["privacy.epsilon=2", "plms.0.name=first", "private.name=x"])
+    config = load_config(
+        WaspConfig, path, ["privacy.epsilon=2", "plms.0.name=first", "private.name=x"]
+    )
     assert (config.privacy.epsilon, config.plms[0].name, config.private.name) == (2, "first", "x")
     for change in ("privacy.epsilon", "=3", "plms.9.name=x", "task.name.x=1", "task=[a"):
         with pytest.raises(WaspError, match=r"--set"):
@@ -323,14 +406,18 @@ def test_a_task_file_is_found_next_to_its_configuration(tmp_path: Path) -> None:
     assert load_config(WaspConfig, path).task == str(tmp_path / "own.yaml")
 
 
-def test_a_state_folder_that_cannot_be_made_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_state_folder_that_cannot_be_made_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "file").write_text("x")
     monkeypatch.setenv("WASP_HOME", str(tmp_path / "file"))
     with pytest.raises(ConfigError, match="Set WASP_HOME"):
         state_folder()
 
 
-def test_a_nearly_full_disk_is_refused_before_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_nearly_full_disk_is_refused_before_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(home_module, "MIN_FREE_BYTES", 10**18)
     with pytest.raises(ArtifactError, match="Free space"):
         check_room(tmp_path)
@@ -368,10 +455,16 @@ def test_a_misspelt_variable_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 # --- money
 @pytest.mark.parametrize("connector", ["openai", "anthropic"])
-def test_a_cap_on_money_without_a_price_is_refused_with_the_way_out(tmp_path: Path, connector: str) -> None:
+def test_a_cap_on_money_without_a_price_is_refused_with_the_way_out(
+    tmp_path: Path, connector: str
+) -> None:
     paid = {"name": "gpt", "connector": connector, "model": "m"}
-    config = written(tmp_path / "config.yaml", values(plms=[*SMALL["plms"], paid], limits={"max_dollars": 0.005}))
-    with pytest.raises(ConfigError, match=r"limits\.max_dollars: a limit of 0\.005 dollars .*'gpt'") as refused:
+    config = written(
+        tmp_path / "config.yaml", values(plms=[*SMALL["plms"], paid], limits={"max_dollars": 0.005})
+    )
+    with pytest.raises(
+        ConfigError, match=r"limits\.max_dollars: a limit of 0\.005 dollars .*'gpt'"
+    ) as refused:
         plan("wasp", config, [])
     assert refused.value.exit_code == 2
     for advice in ("Set the price", "zeros for a free server", "remove the limit"):
@@ -386,10 +479,14 @@ def test_a_cap_on_money_without_a_price_is_refused_with_the_way_out(tmp_path: Pa
 
 def test_a_listed_price_is_the_default_of_a_model_at_its_vendor_and_is_said(tmp_path: Path) -> None:
     paid = {"name": "gpt", "connector": "openai", "model": "gpt-4o-mini"}
-    config = written(tmp_path / "config.yaml", values(plms=[*SMALL["plms"], paid], limits={"max_dollars": 5.0}))
+    config = written(
+        tmp_path / "config.yaml", values(plms=[*SMALL["plms"], paid], limits={"max_dollars": 5.0})
+    )
     planned = plan("wasp", config, [])
     assert planned["dollars_about"] > 0
-    assert any("shipped price of" in warning and "https://" in warning for warning in planned["warnings"])
+    assert any(
+        "shipped price of" in warning and "https://" in warning for warning in planned["warnings"]
+    )
     dearer = plan("wasp", config, ["plms.2.price={input: 0.3, output: 1.2}"])
     assert dearer["dollars_about"] == pytest.approx(2 * planned["dollars_about"])
     assert not any("shipped price of" in warning for warning in dearer["warnings"])

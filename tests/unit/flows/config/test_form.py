@@ -43,7 +43,9 @@ MODELS = SCHEMA["definitions"]
 def fields_of(group: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of a group: those that the form draws, then those that only the server checks."""
     drawn, checks = group.get("properties", {}), group.get("dependentSchemas", {})
-    return drawn | {name: check["properties"][name] for name, check in checks.items() if "properties" in check}
+    return drawn | {
+        name: check["properties"][name] for name, check in checks.items() if "properties" in check
+    }
 
 
 def field(model: str, name: str) -> dict[str, Any]:
@@ -59,18 +61,25 @@ def test_every_group_and_field_is_explained_and_none_means_nothing(flow: str) ->
         for name, about in fields_of(group).items():
             of_group = models[about["$ref"].rsplit("/", 1)[-1]] if "$ref" in about else {}
             assert about["title"], (model, name)
-            assert len(about.get("description") or of_group.get("description", "")) > 10, (model, name)
+            assert len(about.get("description") or of_group.get("description", "")) > 10, (
+                model,
+                name,
+            )
             assert name not in drawn or about["position"] == drawn.index(name), (model, name)
     for model, hidden in HIDDEN.get(flow, {}).items():
         assert not hidden & set(models[model]["properties"])
     parameters = schema(flow)["properties"]
     assert [name for name, about in parameters.items() if not about["description"]] == []
-    assert flow not in METHODS or "pattern" in str(parameters["changes"]), "the server refuses a key"
+    assert flow not in METHODS or "pattern" in str(parameters["changes"]), (
+        "the server refuses a key"
+    )
 
 
 def values_of(flow: str) -> dict[str, Any]:
     """Return the values of the flow's form."""
-    return next(dict(entry.parameters["config"]) for entry in deployments() if entry.flow.name == flow)
+    return next(
+        dict(entry.parameters["config"]) for entry in deployments() if entry.flow.name == flow
+    )
 
 
 @pytest.mark.parametrize("flow", HIDDEN)
@@ -102,7 +111,13 @@ def test_choices_of_optional_fields_and_of_epsilon_are_limited_too() -> None:
         {"type": "number", "exclusiveMinimum": 0},
         {"type": "string", "const": "inf"},
     ]
-    assert set(field("Plm", "connector")["enum"]) >= {"ngram", "openai", "anthropic", "hf", "recorded"}
+    assert set(field("Plm", "connector")["enum"]) >= {
+        "ngram",
+        "openai",
+        "anthropic",
+        "hf",
+        "recorded",
+    }
     assert "banking10" in field("WaspConfig", "task")["description"]
     assert "Never for private data" in field("PrivateRows", "rows_are_public")["description"]
 
@@ -131,15 +146,27 @@ PAID = {"name": "gpt", "connector": "openai", "model": "m", "key": "env:OPENAI_A
         ({"private": {"path": ""}}, "config.private.path"),
         ({"private": {"path": "", "dataset": "notes.csv of the clinic"}}, "config.private"),
         ({"private": {"path": "sqlite:///rows.db"}}, "query"),
-        ({"private": {"path": "postgresql+psycopg2://db/rows", "query": None}}, "config.private.query"),
-        ({"private": {"path": "sqlite:///rows.db", "query": "drop table notes"}}, "config.private.query"),
-        ({"private": {"path": "sqlite:///rows.db", "query": "select 1; drop table notes"}}, "config.private.query"),
+        (
+            {"private": {"path": "postgresql+psycopg2://db/rows", "query": None}},
+            "config.private.query",
+        ),
+        (
+            {"private": {"path": "sqlite:///rows.db", "query": "drop table notes"}},
+            "config.private.query",
+        ),
+        (
+            {"private": {"path": "sqlite:///rows.db", "query": "select 1; drop table notes"}},
+            "config.private.query",
+        ),
         ({"test": {"query": "delete from notes returning *"}}, "config.test.query"),
         ({"evaluation": {"fid_reference": "public"}, "public": None}, "config.public"),
         ({"plms": [PLM | {"connector": "telepathy"}]}, "config.plms[0].connector"),
         ({"plms": [PLM | {"connector": "openai", "model": ""}]}, "config.plms[0].model"),
         ({"plms": [PLM | {"key": "sk-proj-0123456789"}]}, "config.plms[0].key"),
-        ({"private": {"dataset": "clinic", "path": "", "name": None, "seed": -1}}, "config.private.seed"),
+        (
+            {"private": {"dataset": "clinic", "path": "", "name": None, "seed": -1}},
+            "config.private.seed",
+        ),
         ({"embedder": {"connector": "eyes"}}, "config.embedder.connector"),
         (
             {"privacy": {"protects": "person", "rows_per_person": 0}, "private": {"person": "p"}},
@@ -147,7 +174,9 @@ PAID = {"name": "gpt", "connector": "openai", "model": "m", "key": "env:OPENAI_A
         ),
     ],
 )
-def test_the_server_refuses_what_cannot_run_and_names_the_field(changes: dict[str, Any], field: str) -> None:
+def test_the_server_refuses_what_cannot_run_and_names_the_field(
+    changes: dict[str, Any], field: str
+) -> None:
     with pytest.raises(ValidationError, match=re.escape(field)):
         check_as_server(values(**changes))
 
@@ -160,12 +189,18 @@ def test_the_server_refuses_what_cannot_run_and_names_the_field(changes: dict[st
         {"private": {"rows": 100, "of": 500}},
         {"private": {"path": "sqlite:///rows.db", "query": "select text, label from notes"}},
         {"private": {"dataset": "clinic", "path": "", "name": None}},
-        {"private": {"dataset": "clinic", "path": "", "name": None}, "privacy": {"protects": "person"}},
+        {
+            "private": {"dataset": "clinic", "path": "", "name": None},
+            "privacy": {"protects": "person"},
+        },
         {"evaluation": {"fid_reference": "public"}, "public": {"path": "rows.csv"}},
         {"privacy": {"protects": "person"}, "private": {"person": "patient"}},
         {"plms": [PLM | {"key": None, "price": None, "temperature": 0.7}]},
         {"plms": [PAID], "limits": {"max_dollars": None}},
-        {"plms": [PLM, PAID | {"price": {"input": 0, "output": 0}}], "limits": {"max_dollars": 0.5}},
+        {
+            "plms": [PLM, PAID | {"price": {"input": 0, "output": 0}}],
+            "limits": {"max_dollars": 0.5},
+        },
         {"plms": [PAID | {"model": "gpt-4o-mini"}], "limits": {"max_dollars": 0.5}},
     ],
 )
@@ -183,7 +218,9 @@ def groups_in(annotation: Any) -> set[type[Strict]]:
 
 def all_groups(config: type[Strict]) -> set[type[Strict]]:
     """Return a configuration and the groups of fields in it."""
-    inner = {group for field in config.model_fields.values() for group in groups_in(field.annotation)}
+    inner = {
+        group for field in config.model_fields.values() for group in groups_in(field.annotation)
+    }
     return {config}.union(*map(all_groups, inner))
 
 

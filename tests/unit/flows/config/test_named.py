@@ -41,7 +41,9 @@ def test_a_file_of_the_working_folder_comes_first_and_names_its_flow(tmp_path: P
         ("other", "'nosuch' is not a flow"),
     ],
 )
-def test_a_name_without_a_configuration_is_one_clear_error(name: str | None, message: str, tmp_path: Path) -> None:
+def test_a_name_without_a_configuration_is_one_clear_error(
+    name: str | None, message: str, tmp_path: Path
+) -> None:
     (tmp_path / "other.yaml").write_text("flow: nosuch\n")
     with pytest.raises(ConfigError, match=message):
         flow_and_file(name, None, flow_names())
@@ -56,7 +58,11 @@ def test_another_flow_or_a_misspelt_one_is_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(ConfigError, match=message):
             flow_and_file(flow, path, flow_names())
-    assert flow_and_file("fusegen", path, flow_names()) == flow_and_file(None, path, flow_names()) == ("fusegen", path)
+    assert (
+        flow_and_file("fusegen", path, flow_names())
+        == flow_and_file(None, path, flow_names())
+        == ("fusegen", path)
+    )
 
 
 @pytest.mark.parametrize(
@@ -94,7 +100,9 @@ def test_a_configuration_extends_others_field_by_field(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text("extends: middle\nflow: wasp\nprivacy: {epsilon: 1}\n")
     config = load_config(WaspConfig, Path("mine"), ["method.samples=90"])
     assert (config.privacy.epsilon, config.privacy.delta, config.method.samples) == (1, 1e-6, 90)
-    assert config.data_root == str(tmp_path / "bases" / "data"), "relative to the file that writes it"
+    assert config.data_root == str(tmp_path / "bases" / "data"), (
+        "relative to the file that writes it"
+    )
     (tmp_path / "demo_here.yaml").write_text("extends: votes\nprivacy: {epsilon: 1}\n")
     shipped = load_config(WaspConfig, Path("demo_here"))
     assert (shipped.privacy.epsilon, shipped.method.guidance, len(shipped.plms)) == (1, "votes", 5)
@@ -108,7 +116,8 @@ def test_a_file_has_several_settings(tmp_path: Path) -> None:
     assert (flow, load_config(WaspConfig, path).privacy.epsilon) == ("wasp", 1)
     assert flow_and_file("mine#fusegen_low", None, flow_names())[0] == "fusegen"
     with pytest.raises(
-        ConfigError, match=r"mine.yaml: contains several settings. Write mine.yaml#NAME with one of: low"
+        ConfigError,
+        match=r"mine.yaml: contains several settings. Write mine.yaml#NAME with one of: low",
     ):
         flow_and_file("mine", None, flow_names())
     with pytest.raises(ConfigError, match="there is no setting 'high'. Write mine.yaml#NAME"):
@@ -123,10 +132,16 @@ def test_a_file_has_several_settings(tmp_path: Path) -> None:
         ("extends: second", "extends: first", "the bases form a circle"),
         ("extends: first", "", "the bases form a circle"),
         ("extends: second#low", "task: t", "second.yaml#low: this file has no settings"),
-        ("extends: second", "method: {votez: 1}", r"method\.votez: unknown key.*, line 1 of .*second.yaml"),
+        (
+            "extends: second",
+            "method: {votez: 1}",
+            r"method\.votez: unknown key.*, line 1 of .*second.yaml",
+        ),
     ],
 )
-def test_a_wrong_base_is_one_clear_error(first: str, second: str, message: str, tmp_path: Path) -> None:
+def test_a_wrong_base_is_one_clear_error(
+    first: str, second: str, message: str, tmp_path: Path
+) -> None:
     (tmp_path / "first.yaml").write_text(f"{first}\n")
     (tmp_path / "second.yaml").write_text(f"{second}\n" if second else "")
     with pytest.raises(ConfigError, match=message):

@@ -34,7 +34,9 @@ def test_a_run_draws_exactly_so_many_and_another_seed_others(tmp_path: Path) -> 
 
 def test_classes_of_a_run_are_unbalanced_if_a_dirichlet_draw_is_configured(tmp_path: Path) -> None:
     private = PUBLIC | {"class_alpha": 1.0}
-    first, again, other = (Counter(labels(tmp_path / "home", seed, private).values()) for seed in (0, 0, 1))
+    first, again, other = (
+        Counter(labels(tmp_path / "home", seed, private).values()) for seed in (0, 0, 1)
+    )
     assert first == again != other
     assert first.total() == 60
     assert len(first) < 6, "with 20 rows a class, two classes of this draw have none"
@@ -48,7 +50,9 @@ def test_private_rows_are_chosen_regardless_of_the_seed_of_the_run(tmp_path: Pat
 
 
 def test_noise_is_that_of_the_drawn_rows_and_a_fixed_number_of_private_ones_costs_more() -> None:
-    every, exact, public = (guarantee_of(config(private=private)).noise for private in ({}, {"rows": 60}, PUBLIC))
+    every, exact, public = (
+        guarantee_of(config(private=private)).noise for private in ({}, {"rows": 60}, PUBLIC)
+    )
     assert exact.sigma == pytest.approx(every.sigma * 2**0.5, rel=1e-3)
     assert public.sigma == every.sigma
     replaced = guarantee_of(config(private=PUBLIC, privacy={"adjacency": "replace_one"})).noise

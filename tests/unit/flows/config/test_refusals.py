@@ -20,13 +20,19 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"privacy": {"epsilon": 0}}, "privacy.epsilon"),
         ({"privacy": {"epsilon": "lots"}}, "privacy.epsilon"),
         ({"privacy": {"delta": 0}}, "privacy.delta"),
-        ({"privacy": {"delta": 0.5}}, "privacy.delta: 0.5 is not below 0.01: it permits publishing one record in 2"),
+        (
+            {"privacy": {"delta": 0.5}},
+            "privacy.delta: 0.5 is not below 0.01: it permits publishing one record in 2",
+        ),
         ({"privacy": {"delta": 0.01}}, "privacy.delta: 0.01 is not below 0.01"),
         ({"privacy": {"delta": 1e-300}}, "privacy.delta: 1e-300 is not above 1e-12"),
         ({"privacy": {"delta": math.nan}}, "privacy.delta"),
         ({"privacy": {"epsilon": True}}, "privacy.epsilon: true and false"),
         ({"method": {"iterations": True}}, "method.iterations: true and false"),
-        ({"plms": [{"name": "a", "model": "stories", "temperature": True}]}, "plms.0.temperature: true and false"),
+        (
+            {"plms": [{"name": "a", "model": "stories", "temperature": True}]},
+            "plms.0.temperature: true and false",
+        ),
         ({"limits": {"max_dollars": True}}, "limits.max_dollars: true and false"),
         ({"method": {"votes": 0}}, "method.votes"),
         ({"method": {"votes": 1000}}, "method.votes"),
@@ -37,9 +43,15 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"private": {"rows": 10, "of": 5}}, "of (5)"),
         ({"private": {"classes": {"a": []}}}, "or '*' for all other codes"),
         ({"private": {"classes": {"a": ["I50*"], "b": ["*"]}}}, "Write 'I50'"),
-        ({"private": {"classes": {"a": ["I50", "*"], "b": ["*"]}}}, "the prefix '*' belongs to two classes"),
+        (
+            {"private": {"classes": {"a": ["I50", "*"], "b": ["*"]}}},
+            "the prefix '*' belongs to two classes",
+        ),
         ({"plms": []}, "plms: needs at least 1 entries, has 0"),
-        ({"plms": [{"name": "../x", "model": "stories"}]}, "plms.0.name: is no valid name. Write letters, digits"),
+        (
+            {"plms": [{"name": "../x", "model": "stories"}]},
+            "plms.0.name: is no valid name. Write letters, digits",
+        ),
         ({"student": {"kind": "oracle"}}, "student.kind"),
         ({"evaluation": {"fid_reference": "public"}}, "fid_reference"),
         ({"privacy": None}, "privacy: must be a group of names and values, not None"),
@@ -51,16 +63,28 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"method": {"delta": 2}}, "method.delta: unknown key; did you mean 'privacy.delta'?"),
         ({"plms": [{"name": "a", "conector": "ngram"}]}, "did you mean 'connector'"),
         ({"plms": [NGRAM, NGRAM]}, "'a' is used twice"),
-        ({"plms": [NGRAM, NGRAM | {"name": "A"}]}, "plms: the name 'A' differs from 'a' in case only"),
+        (
+            {"plms": [NGRAM, NGRAM | {"name": "A"}]},
+            "plms: the name 'A' differs from 'a' in case only",
+        ),
         ({"plms_used": ["writer"]}, "there is no PLM 'writer'. Choose from clerk, novelist"),
         # where steps run
-        ({"execution": {"task_runner": "threads", "cluster": "tcp://host:8786"}}, "cluster needs task_runner dask"),
+        (
+            {"execution": {"task_runner": "threads", "cluster": "tcp://host:8786"}},
+            "cluster needs task_runner dask",
+        ),
         # public rows
         ({"private": {"rows_are_public": True}}, "needs a number of rows"),
         ({"private": {"class_alpha": 1.0}}, "draws public rows"),
-        ({"private": {"rows": 60, "rows_are_public": True, "of": 120}}, "of (120) has no effect on public rows"),
+        (
+            {"private": {"rows": 60, "rows_are_public": True, "of": 120}},
+            "of (120) has no effect on public rows",
+        ),
         # guidance
-        ({"private": {"declared_rows": 120}, "method": {"guidance": "auto", "iterations": 1}}, "Set iterations to 2"),
+        (
+            {"private": {"declared_rows": 120}, "method": {"guidance": "auto", "iterations": 1}},
+            "Set iterations to 2",
+        ),
         ({"private": None}, "private: set either the private rows"),
         ({"method": KERNEL | {"iterations": 1}}, "Set iterations to 2 or more"),
         ({"method": KERNEL | {"votes": 1}}, "votes: 1 has no effect with guidance: kernel"),
@@ -75,13 +99,19 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         ),
         # persons
         ({"privacy": {"protects": "person"}}, "private.person"),
-        ({"privacy": {"protects": "person"}, "private": {"person": "patient", "rows": 60}}, "private.of"),
+        (
+            {"privacy": {"protects": "person"}, "private": {"person": "patient", "rows": 60}},
+            "private.of",
+        ),
         # parties
         ({"parties": BOTH}, "that hold them"),
         (FEDERATED | {"method": KERNEL}, "does not support several parties"),
         (FEDERATED | {"method": {"iterations": 1}}, "no party is asked"),
         # the student
-        ({"student": {"kind": "linear", "learning_rate": 0.001}}, "has no effect on a student of kind linear"),
+        (
+            {"student": {"kind": "linear", "learning_rate": 0.001}},
+            "has no effect on a student of kind linear",
+        ),
     ],
     "aug_pe": [
         ({"method": {"keywords": "private_vocabulary"}}, "needs a public vocabulary"),
@@ -97,7 +127,10 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"plms_used": ["clark"]}, "there is no PLM 'clark'. Choose from clerk, novelist"),
     ],
     "only_private": [
-        ({"privacy": {"epsilon": 4}}, "this method adds no noise and gives no guarantee. Write inf"),
+        (
+            {"privacy": {"epsilon": 4}},
+            "this method adds no noise and gives no guarantee. Write inf",
+        ),
         ({"plms": [NGRAM]}, "plms: this flow writes no text"),
         ({"method": {"iterations": 3}}, "iterations: this flow writes no text"),
         ({"student": {"epochs": 3}}, "method.passes"),
@@ -119,15 +152,24 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"plms": []}, "at least one language model"),
         ({"method": {"texts": "phrases"}}, "Remove plms"),
         ({"method": {"length": 31}}, "must be at least length"),
-        ({"method": {"sampling": "independent", "top": 5}}, "Remove top, or set sampling: sharpened"),
-        ({"method": {"sampling": "independent", "top": None, "sharpness": 2.0}}, "Remove sharpness"),
+        (
+            {"method": {"sampling": "independent", "top": 5}},
+            "Remove top, or set sampling: sharpened",
+        ),
+        (
+            {"method": {"sampling": "independent", "top": None, "sharpness": 2.0}},
+            "Remove sharpness",
+        ),
     ],
     "kd_tutor": [
         ({"discriminator": {"queries": 72}}, "must be below the number of texts"),
         ({"method": {"samples": 73}}, "must be at least samples"),
         ({"privacy": {"protects": "person"}}, "privacy.protects"),
         ({"privacy": {"tutor_epsilon": 4.0}}, "must be below epsilon"),
-        ({"class_balance": "balanced", "privacy": {"tutor_epsilon": 0.1}}, "privacy.tutor_epsilon is 0.1"),
+        (
+            {"class_balance": "balanced", "privacy": {"tutor_epsilon": 0.1}},
+            "privacy.tutor_epsilon is 0.1",
+        ),
         ({"privacy": {"calibration": "paper"}, "discriminator": {"noise": "laplace"}}, "Set tight"),
     ],
 }
@@ -136,7 +178,9 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
 @pytest.mark.parametrize(
     ("flow", "changes", "message"), [(flow, *row) for flow, rows in REFUSED.items() for row in rows]
 )
-def test_it_is_refused_with_its_field_and_the_file(flow: str, changes: dict[str, Any], message: str) -> None:
+def test_it_is_refused_with_its_field_and_the_file(
+    flow: str, changes: dict[str, Any], message: str
+) -> None:
     config = find_flow(flow).config
     check_config(config, values(flow), "run.yaml")
     with pytest.raises(ConfigError) as refused:

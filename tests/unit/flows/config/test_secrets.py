@@ -72,7 +72,12 @@ def test_a_secret_is_refused_with_its_field_and_without_repeating_it(
 
 def test_a_secret_given_on_the_command_line_is_refused_without_repeating_it(tmp_path: Path) -> None:
     file = written(tmp_path / "run.yaml", values())
-    for change in (f"plms.0.key={KEY}", f"tracking.mlflow=[http://u:{SECRET}@h", f"{KEY}", f"method.samples={KEY}"):
+    for change in (
+        f"plms.0.key={KEY}",
+        f"tracking.mlflow=[http://u:{SECRET}@h",
+        f"{KEY}",
+        f"method.samples={KEY}",
+    ):
         with pytest.raises(ConfigError) as refused:
             load_config(WaspConfig, file, [change])
         assert SECRET not in str(refused.value)
@@ -90,11 +95,18 @@ def test_the_form_of_every_flow_refuses_the_same_secrets_as_the_command(entry: A
 
     def refused(config: dict[str, Any]) -> set[str]:
         errors = validate({"config": config}, schema)
-        return {".".join(map(str, error.absolute_path)) for error in errors if error.validator == "pattern"}
+        return {
+            ".".join(map(str, error.absolute_path))
+            for error in errors
+            if error.validator == "pattern"
+        }
 
     for location, changes in PLACES:
         assert f"config.{location}" in refused(values(**changes)), location
-    nested = {"rows": [{"set": {"plms.0.key": SECRET}}], "columns": [{"set": {"a": [[f"http://u:{SECRET}@h"]]}}]}
+    nested = {
+        "rows": [{"set": {"plms.0.key": SECRET}}],
+        "columns": [{"set": {"a": [[f"http://u:{SECRET}@h"]]}}],
+    }
     assert refused(nested) >= {"config.rows.0.set.plms.0.key", "config.columns.0.set.a.0.0"}
     for changes in ALLOWED:
         assert refused(values(**changes)) == set()
@@ -114,7 +126,10 @@ def stored(api: str, folder: Path) -> list[str]:
 @pytest.mark.runs
 @pytest.mark.parametrize(
     "changes",
-    [{"plms": [PLM | {"key": KEY}]}, {"plms": [PLM | {"endpoint": f"http://joe:{SECRET}@host/v1"}]}],
+    [
+        {"plms": [PLM | {"key": KEY}]},
+        {"plms": [PLM | {"endpoint": f"http://joe:{SECRET}@host/v1"}]},
+    ],
     ids=["key", "endpoint"],
 )
 def test_no_command_lets_prefect_store_a_secret(
@@ -126,13 +141,25 @@ def test_no_command_lets_prefect_store_a_secret(
     matrix = tmp_path / "matrix.yaml"
     (tmp_path / "clean.yaml").write_text(yaml.safe_dump(values()))
     plm = changes["plms"][0]
-    row = {"name": "a", "config": "clean.yaml", "set": {f"plms.0.{name}": plm[name] for name in plm}}
+    row = {
+        "name": "a",
+        "config": "clean.yaml",
+        "set": {f"plms.0.{name}": plm[name] for name in plm},
+    }
     matrix.write_text(yaml.safe_dump({"title": "secrets", "rows": [row]}))
     commands = [(name, "wasp", "-c", config) for name in ("run", "plan")]
-    commands += [("preview", "-c", config), ("doctor", "-c", config), ("compare", "-c", str(matrix))]
+    commands += [
+        ("preview", "-c", config),
+        ("doctor", "-c", config),
+        ("compare", "-c", str(matrix)),
+    ]
     for command in commands:
         done = pipeline.call(*command, code=2)
         assert "store the configuration" in done.stderr, command
         assert SECRET not in done.stdout + done.stderr
     assert stored(api, folder) == []
-    assert [path for path in pipeline.home.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()] == []
+    assert [
+        path
+        for path in pipeline.home.rglob("*")
+        if path.is_file() and SECRET.encode() in path.read_bytes()
+    ] == []

@@ -37,7 +37,9 @@ def name_of(path: Path) -> str:
 
 
 CONFIGS = {path: flow_of(path, flow_names()) for path in _names()}
-FEDERATED = [path for path in CONFIGS if name_of(path).startswith("federated") and CONFIGS[path] != "compare"]
+FEDERATED = [
+    path for path in CONFIGS if name_of(path).startswith("federated") and CONFIGS[path] != "compare"
+]
 ALONE = {
     path: flow
     for path, flow in CONFIGS.items()
@@ -61,23 +63,33 @@ def test_it_loads_and_can_be_planned(path: Path) -> None:
         flow == "aug_pe" and "wasp" not in name_of(path)
     )
     lines = plan["lines"]
-    parts = [name for line in lines if (name := line[:14].strip()) in ("vocabulary", "density", "labels", "answers")]
+    parts = [
+        name
+        for line in lines
+        if (name := line[:14].strip()) in ("vocabulary", "density", "labels", "answers")
+    ]
     if flow == "dp_kps":
         assert parts == ["vocabulary", "density"]
     elif flow == "kd_tutor":
         assert plan["releases"] == len(parts) > 0
     else:
         once = any(line.startswith("releases      1 density") for line in lines)
-        assert plan["releases"] == (1 if once else plan["iterations"] - (not last_round_votes) + len(parts))
+        assert plan["releases"] == (
+            1 if once else plan["iterations"] - (not last_round_votes) + len(parts)
+        )
     as_printed = flow == "dp_kps" and any("as printed" in line for line in lines)
     as_printed |= flow == "kd_tutor" and plan["calibration"] == "paper"
     assert (plan["epsilon_exact"] <= plan["epsilon_stated"]) != as_printed
     json.dumps(plan, allow_nan=False)
-    assert ("noise" if flow in ("dp_sgd_gen", "dp_sgd_student", "dp_kps", "kd_tutor") else "sigma") in words.plan(plan)
+    assert (
+        "noise" if flow in ("dp_sgd_gen", "dp_sgd_student", "dp_kps", "kd_tutor") else "sigma"
+    ) in words.plan(plan)
 
 
 @pytest.mark.parametrize("path", FEDERATED, ids=name_of)
-def test_a_run_of_several_parties_loads_and_shows_what_each_is_charged(path: Path, tmp_path: Path) -> None:
+def test_a_run_of_several_parties_loads_and_shows_what_each_is_charged(
+    path: Path, tmp_path: Path
+) -> None:
     partition(RowsRef("builtin:support_desk/private.parquet"), tmp_path / "parties", Partition(10))
     flow = CONFIGS[path]
     plan = start.plan(flow, path, [f"parties.registry={tmp_path}/parties/parties.yaml"])
@@ -86,7 +98,9 @@ def test_a_run_of_several_parties_loads_and_shows_what_each_is_charged(path: Pat
     colluding = 0 if "papers" in str(path) else 1
     assert (message["number"], message["minimum"], message["colluding"]) == (10, 10, colluding)
     assert message["share"] == pytest.approx(plan["sigma"] / math.sqrt(10 - colluding))
-    assert {entry["colluding"] for entry in message["guarantees"] if entry["promised"]} == set(range(colluding + 1))
+    assert {entry["colluding"] for entry in message["guarantees"] if entry["promised"]} == set(
+        range(colluding + 1)
+    )
     assert "each party    charges these releases to its own ledger" in in_words
     assert f"if   {colluding} collude (stated): epsilon 4.0000, the guarantee holds" in in_words
     assert plan["protects"].startswith("person" if "person" in name_of(path) else "record")
@@ -94,8 +108,14 @@ def test_a_run_of_several_parties_loads_and_shows_what_each_is_charged(path: Pat
 
 
 WITHOUT_NOISE: dict[str, tuple[dict[str, Any], str]] = {
-    "fusegen": ({"releases": 0, "epsilon_exact": 0.0, "epsilon_stated": 0.0, "delta": 0.0}, "private data  not used"),
-    "only_private": ({"releases": 1, "private": False, "epsilon_exact": None, "calls": 0}, "NOT PRIVATE"),
+    "fusegen": (
+        {"releases": 0, "epsilon_exact": 0.0, "epsilon_stated": 0.0, "delta": 0.0},
+        "private data  not used",
+    ),
+    "only_private": (
+        {"releases": 1, "private": False, "epsilon_exact": None, "calls": 0},
+        "NOT PRIVATE",
+    ),
     "audit": ({}, "opens         nothing private"),
 }
 """Numbers and words of the plans of flows that add no noise to private rows."""
@@ -107,7 +127,11 @@ def test_a_flow_without_noise_loads_and_can_be_planned(path: Path) -> None:
     plan = start.plan(flow, path, [])
     numbers, said = WITHOUT_NOISE[flow]
     assert {name: plan[name] for name in numbers} == numbers
-    assert plan["draws"] > 0 if flow == "audit" else plan["calls"] == plan["samples"] * (flow == "fusegen")
+    assert (
+        plan["draws"] > 0
+        if flow == "audit"
+        else plan["calls"] == plan["samples"] * (flow == "fusegen")
+    )
     json.dumps(plan, allow_nan=False)
     assert said in plan.to_text(plan)
 
@@ -139,16 +163,23 @@ def test_a_comparison_loads_and_every_cell_can_be_planned(
 @pytest.mark.parametrize(
     ("name", "changes", "calls"),
     [
-        *(("aug_pe_dbpedia_words", [f"method.samples={samples}"], 10 * samples) for samples in (1400, 700, 70)),
+        *(
+            ("aug_pe_dbpedia_words", [f"method.samples={samples}"], 10 * samples)
+            for samples in (1400, 700, 70)
+        ),
         ("dp_kps_dbpedia", [], 14_000),
         ("dp_kps_mimic", [], 3000),
     ],
 )
-def test_the_methods_of_the_dp_kps_paper_request_as_often_as_it_says(name: str, changes: list[str], calls: int) -> None:
+def test_the_methods_of_the_dp_kps_paper_request_as_often_as_it_says(
+    name: str, changes: list[str], calls: int
+) -> None:
     """Appendix B.1.3: ten sequential prompts to the model per text of Aug-PE, one per text of DP-KPS."""
     plan = start.plan(name[:6], Path(f"papers/dp_kps#{name}"), changes)
     assert plan["calls"] == calls
-    assert plan["releases"] == (1 + 9 if name.startswith("aug_pe") else 2), "the vocabulary, and votes or a density"
+    assert plan["releases"] == (1 + 9 if name.startswith("aug_pe") else 2), (
+        "the vocabulary, and votes or a density"
+    )
 
 
 def test_the_plan_of_the_paper_states_and_proves_its_epsilon() -> None:
@@ -186,8 +217,13 @@ def test_the_student_of_aug_pe_is_trained_as_its_paper_says() -> None:
 def test_noise_as_printed_is_planned_at_what_a_document_costs() -> None:
     changes = ["privacy={epsilon: 6, vocabulary_epsilon: 1, setting: paper}"]
     plan = start.plan("dp_kps", ROOT / "deployments/configs/dp_kps_here.yaml", changes)
-    assert [f"stated {share}" in line for share, line in zip(("1.0", "5.0"), plan["lines"], strict=False)] == [True] * 2
+    assert [
+        f"stated {share}" in line
+        for share, line in zip(("1.0", "5.0"), plan["lines"], strict=False)
+    ] == [True] * 2
     assert plan["epsilon_stated"] == 6.0
-    assert plan["epsilon_exact"] == pytest.approx(26, abs=0.1), "ten phrases of a document, half of the printed noise"
+    assert plan["epsilon_exact"] == pytest.approx(26, abs=0.1), (
+        "ten phrases of a document, half of the printed noise"
+    )
     assert any("NO guarantee for a record" in warning for warning in plan["warnings"])
     assert "NO guarantee" in words.plan(plan)

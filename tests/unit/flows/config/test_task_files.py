@@ -56,7 +56,11 @@ WITHOUT_ROWS = ("support_desk", "discharge_notes")
 @pytest.mark.real_data
 @pytest.mark.parametrize(
     ("name", "folder"),
-    [(name, name.replace("openreview", "openreview2017")) for name in shipped_tasks() if name not in WITHOUT_ROWS],
+    [
+        (name, name.replace("openreview", "openreview2017"))
+        for name in shipped_tasks()
+        if name not in WITHOUT_ROWS
+    ],
 )
 def test_labels_are_spelled_as_in_the_data(name, folder):
     path = DATA / folder / "train.parquet"
@@ -70,7 +74,12 @@ def test_labels_are_spelled_as_in_the_data(name, folder):
 def test_name_item_and_labels_are_enough(task):
     card = task(SMALL)
     assert (card.name, card.item, card.label_names) == ("teas", "tea review", ("green", "black"))
-    assert (card.contrastive, card.max_tokens, card.language, card.attribute) == (CONTRASTIVE, 256, "en", "")
+    assert (card.contrastive, card.max_tokens, card.language, card.attribute) == (
+        CONTRASTIVE,
+        256,
+        "en",
+        "",
+    )
 
 
 def test_a_task_without_labels_has_no_class_in_its_prompts(task):
@@ -98,7 +107,12 @@ def test_every_field_arrives_in_the_card(task):
         "  contrastive: 'Not {bad} but {good}, of {label}'\n  good_only: 'Like {good}, of {label}'\n"
     )
     assert card.labels[0].words == ("sencha", "matcha")
-    assert (card.attribute, card.values, card.language, card.max_tokens) == ("mood", ("calm", "angry"), "de", 50)
+    assert (card.attribute, card.values, card.language, card.max_tokens) == (
+        "mood",
+        ("calm", "angry"),
+        "de",
+        50,
+    )
     prompt = prompt_for(card, Call(Turn(plm_index=0, iteration=0), "green", 0), "calm")
     assert prompt.text == 'A tea review of "green" (fresh), with the mood "calm"'
     assert prompt.max_tokens == 50
@@ -107,7 +121,10 @@ def test_every_field_arrives_in_the_card(task):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (SMALL + "atribute: {name: x, values: [y]}\n", "atribute: unknown key; did you mean 'attribute'"),
+        (
+            SMALL + "atribute: {name: x, values: [y]}\n",
+            "atribute: unknown key; did you mean 'attribute'",
+        ),
         (
             "name: t\nitem: i\nlabels:\n  - b\n  - {nam: a}\n",
             r"labels.1.nam: unknown key; did you mean 'name'.*line 5",
@@ -130,13 +147,22 @@ def test_every_field_arrives_in_the_card(task):
         ("name: t\nitem: i\nlabels: [1.0, 2.0]\n", r"labels.0.name: .*in quotes"),
         ("name: t\nitem: i\nlabels: [yes, no]\n", r"labels.0.name: .*in quotes"),
         (SMALL + "attribute: {name: x, values: []}\n", "attribute.values: "),
-        (SMALL + "attribute: {name: x, values: [y, y]}\n", "attribute.values: value 'y' is defined twice"),
-        (SMALL + "instructions: {zero_shot: 'Write {label} {lable}'}\n", r"instructions.zero_shot: .*\{lable\}"),
+        (
+            SMALL + "attribute: {name: x, values: [y, y]}\n",
+            "attribute.values: value 'y' is defined twice",
+        ),
+        (
+            SMALL + "instructions: {zero_shot: 'Write {label} {lable}'}\n",
+            r"instructions.zero_shot: .*\{lable\}",
+        ),
         (
             SMALL + "instructions: {zero_shot: 'Write {label} like {good}'}\n",
             r"unknown placeholder \{good\}",
         ),
-        (SMALL + "instructions: {contrastive: 'Write {label} like {good}'}\n", r"contrastive: .*\{bad\} is missing"),
+        (
+            SMALL + "instructions: {contrastive: 'Write {label} like {good}'}\n",
+            r"contrastive: .*\{bad\} is missing",
+        ),
         (SMALL + "max_tokens: 0\n", "max_tokens: "),
         ("- just\n- a list\n", "not a mapping"),
         ("name: [unclosed\n", "is not YAML"),

@@ -24,37 +24,101 @@ from tasks.writing.generate import WriteJob
 
 PLAIN = {
     "names of columns of a permitted table": {
-        *("Rows.text", "Rows.label", "PrivateRows.person", "VocabularyChoice.term", "VocabularyChoice.rank"),
+        *(
+            "Rows.text",
+            "Rows.label",
+            "PrivateRows.person",
+            "VocabularyChoice.term",
+            "VocabularyChoice.rank",
+        ),
         *("RowsRef.text", "RowsRef.label", "RowsRef.person"),
     },
-    "read with the path of their table, which is no database on a server": {"Rows.query", "RowsRef.query"},
+    "read with the path of their table, which is no database on a server": {
+        "Rows.query",
+        "RowsRef.query",
+    },
     "classes and prefixes of codes": {"Rows.classes", "RowsRef.classes", "RowsRef.names"},
     "names in the privacy ledger, only compared": {
         *("PrivateRows.dataset", "PrivateRows.group", "RunName.dataset", "RunName.fingerprint"),
         *("SharedStores.book", "SharedStores.key"),
     },
     "names of models, flows, metrics and deployments, looked up in a list": {
-        *("Plm.name", "Plm.connector", "Plm.deployment", "AnyConfig.plms_used", "Row.flow", "RunName.flow"),
-        *("CompareConfig.metrics", "WriteJob.plm", "WriteJob.only", "Address.plm", "HfOptions.device"),
+        *(
+            "Plm.name",
+            "Plm.connector",
+            "Plm.deployment",
+            "AnyConfig.plms_used",
+            "Row.flow",
+            "RunName.flow",
+        ),
+        *(
+            "CompareConfig.metrics",
+            "WriteJob.plm",
+            "WriteJob.only",
+            "Address.plm",
+            "HfOptions.device",
+        ),
     },
     "changes of a configuration, which is checked with them": {
         *("AuditConfig.changes", "Row.set", "Column.set", "CompareConfig.set", "Row.ignores"),
     },
     "checked by the connector's own types": {"Plm.model", "Plm.options"},
-    "device, length and revision of a model of the hub": {"EmbedderChoice.options", "HfOptions.revision"},
+    "device, length and revision of a model of the hub": {
+        "EmbedderChoice.options",
+        "HfOptions.revision",
+    },
     "sent to the endpoint, in the body or behind its address": {
-        *("VendorOptions.extra", "VendorOptions.system", "VendorOptions.stop", "OpenAIOptions.azure", "Address.model"),
+        *(
+            "VendorOptions.extra",
+            "VendorOptions.system",
+            "VendorOptions.stop",
+            "OpenAIOptions.azure",
+            "Address.model",
+        ),
     },
     "parts of prompts": {
-        *("TaskFile.name", "TaskFile.item", "TaskFile.language", "LabelForm.name", "LabelForm.description"),
-        *("LabelForm.words", "AttributeForm.name", "AttributeForm.values", "InstructionsForm.zero_shot"),
-        *("InstructionsForm.contrastive", "InstructionsForm.good_only", "InstructionsForm.list_heading"),
-        *("TaskCard.name", "TaskCard.item", "TaskCard.language", "TaskCard.attribute", "TaskCard.values"),
-        *("TaskCard.zero_shot", "TaskCard.contrastive", "TaskCard.good_only", "TaskCard.list_heading"),
+        *(
+            "TaskFile.name",
+            "TaskFile.item",
+            "TaskFile.language",
+            "LabelForm.name",
+            "LabelForm.description",
+        ),
+        *(
+            "LabelForm.words",
+            "AttributeForm.name",
+            "AttributeForm.values",
+            "InstructionsForm.zero_shot",
+        ),
+        *(
+            "InstructionsForm.contrastive",
+            "InstructionsForm.good_only",
+            "InstructionsForm.list_heading",
+        ),
+        *(
+            "TaskCard.name",
+            "TaskCard.item",
+            "TaskCard.language",
+            "TaskCard.attribute",
+            "TaskCard.values",
+        ),
+        *(
+            "TaskCard.zero_shot",
+            "TaskCard.contrastive",
+            "TaskCard.good_only",
+            "TaskCard.list_heading",
+        ),
         *("Label.name", "Label.description", "Label.words", "HfOptions.template", "HfOptions.stop"),
     },
     "titles": {
-        *("CompareConfig.title", "Row.name", "Row.differs", "Row.published", "Column.name", "Tracking.experiment"),
+        *(
+            "CompareConfig.title",
+            "Row.name",
+            "Row.differs",
+            "Row.published",
+            "Column.name",
+            "Tracking.experiment",
+        ),
         *("Price.date", "TokenPrice.date", "VendorOptions.edition"),
     },
     "ages": {"Retention.intermediate_older_than", "Retention.runs_older_than"},
@@ -85,23 +149,37 @@ def _texts(group: type, seen: set[type]) -> Iterator[tuple[str, Any]]:
             if isinstance(part, type) and (issubclass(part, BaseModel) or is_dataclass(part)):
                 yield from _texts(part, seen)
         if any(part in (str, Any, dict, list) for part in parts):
-            owner = next(base for base in group.__mro__ if name in vars(base).get("__annotations__", {}))
+            owner = next(
+                base for base in group.__mro__ if name in vars(base).get("__annotations__", {})
+            )
             yield f"{owner.__name__}.{name}", annotation
 
 
 def _forms() -> list[type]:
     options = [point.load() for point in connectors().values()]
     typed = [connector.options_type for connector in options if hasattr(connector, "options_type")]
-    return [*(entry.config for entry in flows()), Retention, TaskFile, RunName, SharedStores, WriteJob, *typed]
+    return [
+        *(entry.config for entry in flows()),
+        Retention,
+        TaskFile,
+        RunName,
+        SharedStores,
+        WriteJob,
+        *typed,
+    ]
 
 
 def test_each_text_of_a_form_has_a_meaning() -> None:
     seen: set[type] = set()
     texts = dict(text for form in _forms() for text in _texts(form, seen))
     plain = {name for names in PLAIN.values() for name in names}
-    assert {name for name, annotation in texts.items() if kind_in(annotation) is None} - plain == set()
+    assert {
+        name for name, annotation in texts.items() if kind_in(annotation) is None
+    } - plain == set()
     assert plain - texts.keys() == set(), "these fields are gone"
-    assert not {name for name in plain if kind_in(texts[name]) is not None}, "these fields have a type now"
+    assert not {name for name in plain if kind_in(texts[name]) is not None}, (
+        "these fields have a type now"
+    )
 
 
 def test_a_new_text_needs_a_meaning() -> None:

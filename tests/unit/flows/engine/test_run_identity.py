@@ -13,7 +13,13 @@ from flows.catalog import find_flow
 from flows.config.files import check_config, read_stored
 from flows.config.task_files import load_task
 from flows.engine.prepare import Prepared, explain_change, prepare
-from flows.engine.run_identity import LAYOUTS, RunParts, require_resumable, settings_of, stored_settings
+from flows.engine.run_identity import (
+    LAYOUTS,
+    RunParts,
+    require_resumable,
+    settings_of,
+    stored_settings,
+)
 from flows.engine.run_manifest import open_manifest
 from flows.runtime.locations import with_locations
 from flows.runtime.manifest import initial_values, read_manifest, written_by
@@ -49,7 +55,9 @@ def shipped(version: str) -> dict[str, Any]:
 def ids_of(config: Any, settings: dict[str, Any]) -> list[str]:
     """Return the digests of a configuration in all layouts, as `tests.support.run_ids` makes them."""
     config = config.without_rows()
-    models = [[plm.name, f"identity of {plm.name}", *["list"] * plm.is_listed] for plm in config.models]
+    models = [
+        [plm.name, f"identity of {plm.name}", *["list"] * plm.is_listed] for plm in config.models
+    ]
     card, is_listed = load_task(config.task), any(plm.is_listed for plm in config.models)
     parts = RunParts(config.flow_name, settings, card, models, "identity of the embedder", "", ())
     return [layout.arrange(parts, is_listed).digest() for layout in LAYOUTS]
@@ -76,8 +84,13 @@ def test_an_equal_configuration_has_the_id_that_an_earlier_version_gave_it(versi
         config = read_stored(find_flow(entry["flow"]).config, manifest)
         if entry["id"][-10:] not in ids_of(config, settings_of(config.without_rows())):
             others.add(name)
-    free = {"papers/dp_sgd_gen_imdb", "papers/dp_sgd_student_mtsamples"}  # method.rows_at_once: other than the default
-    assert others == ((set(CHANGED) | free) & set(shipped(version)) if version == "701dc80" else set())
+    free = {
+        "papers/dp_sgd_gen_imdb",
+        "papers/dp_sgd_student_mtsamples",
+    }  # method.rows_at_once: other than the default
+    assert others == (
+        (set(CHANGED) | free) & set(shipped(version)) if version == "701dc80" else set()
+    )
 
 
 def test_the_shipped_configurations_have_the_ids_of_the_golden_file() -> None:
@@ -89,7 +102,12 @@ def test_the_shipped_configurations_have_the_ids_of_the_golden_file() -> None:
 @pytest.mark.parametrize("name", sorted(CHANGED))
 def test_a_removed_setting_that_changes_the_run_is_named(name: str) -> None:
     entry = shipped("701dc80")[name]
-    manifest = {"flow": entry["flow"], "config": entry["config"], "run_id": name, "versions": {"wasp-synth": "0.2.0"}}
+    manifest = {
+        "flow": entry["flow"],
+        "config": entry["config"],
+        "run_id": name,
+        "versions": {"wasp-synth": "0.2.0"},
+    }
     config = read_stored(find_flow(entry["flow"]).config, manifest).without_rows()
     field = CHANGED[name].partition(":")[0]
     with pytest.raises(ConfigError, match=rf"{field}: .*version 0\.2\.0.*wasp abandon {name}"):
@@ -102,11 +120,15 @@ def test_both_runs_of_an_earlier_state_folder_are_found_again(version: str, tmp_
     for run_id in runs_of(state):
         assert resumed(state, run_id).tools.run_id == run_id
         config = stored(state, run_id)
-        assert prepare(config.flow_name, config, state).tools.run_id == run_id, "repeated, it is the same run"
+        assert prepare(config.flow_name, config, state).tools.run_id == run_id, (
+            "repeated, it is the same run"
+        )
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("part", ["settings", "task file", "language model terse", "data or embedder"])
+@pytest.mark.parametrize(
+    "part", ["settings", "task file", "language model terse", "data or embedder"]
+)
 def test_the_message_names_the_part_that_changed(version: str, part: str, tmp_path: Path) -> None:
     state = unpack(version, tmp_path)
     run_id, _ = runs_of(state)
@@ -120,7 +142,9 @@ def test_a_run_of_this_version_states_exactly_what_changed(tmp_path: Path) -> No
     for part, changes in {
         "settings": {"method": {"examples": 6}},
         "test, public or example rows": {"test": {"rows": 60}},
-        "embedder": {"embedder": {"connector": "hashing", "model": "", "options": {"dimension": 64}}},
+        "embedder": {
+            "embedder": {"connector": "hashing", "model": "", "options": {"dimension": 64}}
+        },
     }.items():
         changed = prepare("wasp", small(**changes), home, resumes=run_id)
         assert changed.tools.run_id != run_id
@@ -139,7 +163,10 @@ def test_a_moved_state_folder_states_where_its_files_are_now(tmp_path: Path) -> 
     summary = json.loads((state / "runs" / run_id / "summary.json").read_text(encoding="utf-8"))
     assert summary["folder"] == f"/srv/wasp/state/runs/{run_id}"
     now = with_locations(open_artifacts(state), run_id, summary)
-    assert (now["folder"], now["report"]) == (f"{state}/runs/{run_id}", f"{state}/runs/{run_id}/report.html")
+    assert (now["folder"], now["report"]) == (
+        f"{state}/runs/{run_id}",
+        f"{state}/runs/{run_id}/report.html",
+    )
     assert f"sqlite:///{state}/mlflow.db" in now["mlflow"]
     assert "/srv/wasp" not in json.dumps(now)
 
@@ -149,11 +176,15 @@ def stored(state: Path, run_id: str) -> Any:
     return read_stored(find_flow(manifest["flow"]).config, manifest)
 
 
-def resumed(state: Path, run_id: str, change: Callable[[dict[str, Any]], None] = lambda _: None) -> Prepared:
+def resumed(
+    state: Path, run_id: str, change: Callable[[dict[str, Any]], None] = lambda _: None
+) -> Prepared:
     config = stored(state, run_id)
     values = config.model_dump(mode="json")
     change(values)
-    return prepare(config.flow_name, check_config(type(config), values, "the test"), state, resumes=run_id)
+    return prepare(
+        config.flow_name, check_config(type(config), values, "the test"), state, resumes=run_id
+    )
 
 
 def assert_named(state: Path, run_id: str, part: str, folder: Path) -> None:

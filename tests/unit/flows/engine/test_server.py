@@ -32,7 +32,10 @@ from tests.support.registered import DEMO, add, demo, write_notes
 INLINE = {"path": "notes.csv", "text": "note", "label": "kind"}
 RECORDED = {"name": "clerk", "connector": "recorded"}
 REF = {"path": "a", "sha256": "", "key": "", "step": "", "rows": 1}
-SEEDS = {"sequences": REF, "shown": {"kind": "test", "where": {"path": "env:CLINIC"}, "content": ""}}
+SEEDS = {
+    "sequences": REF,
+    "shown": {"kind": "test", "where": {"path": "env:CLINIC"}, "content": ""},
+}
 
 
 @pytest.fixture
@@ -63,10 +66,14 @@ def test_a_run_names_registered_datasets_only(home: Path) -> None:
     assert "private file of dataset 'clinic'" in problem
 
 
-def test_the_limits_are_in_a_file_that_no_variable_replaces(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_limits_are_in_a_file_that_no_variable_replaces(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert (home / FILE).stat().st_mode & 0o077 == 0
     monkeypatch.setenv("WASP_REGISTERED_ONLY", "0")
-    with pytest.raises(ConfigError, match=r"WASP_REGISTERED_ONLY: removed in 0\.3\. Create the file server\.yaml"):
+    with pytest.raises(
+        ConfigError, match=r"WASP_REGISTERED_ONLY: removed in 0\.3\. Create the file server\.yaml"
+    ):
         server_policy()
     monkeypatch.delenv("WASP_REGISTERED_ONLY")
     (home / FILE).write_text("keyes: {}")
@@ -74,7 +81,9 @@ def test_the_limits_are_in_a_file_that_no_variable_replaces(home: Path, monkeypa
         server_policy()
 
 
-def test_the_owners_own_commands_have_no_limits(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_owners_own_commands_have_no_limits(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv(STARTED)
     recorded = demo("clinic", plms=[{**RECORDED, "model": "notes.csv"}])
     assert not any("private file" in problem for problem in shown(recorded, home))
@@ -114,10 +123,14 @@ def test_the_private_zone_is_closed_where_the_state_folder_is_the_data_folder(
     monkeypatch.delenv("WASP_DATA")
     (home / "private" / "answers.csv").write_text("text,label\nhello,login_problem\n")
     problems = shown(demo("clinic", test={"path": str(home / "private" / "answers.csv")}), home)
-    assert any("test.path: this is not below the data folder" in line for line in problems), problems
+    assert any("test.path: this is not below the data folder" in line for line in problems), (
+        problems
+    )
 
 
-@pytest.mark.parametrize("model", ["notes.csv", "link.csv", "{home}/../elsewhere.csv", "{home}/private/ledger.key"])
+@pytest.mark.parametrize(
+    "model", ["notes.csv", "link.csv", "{home}/../elsewhere.csv", "{home}/private/ledger.key"]
+)
 def test_no_field_reads_a_private_file(home: Path, model: str) -> None:
     Path("link.csv").symlink_to("notes.csv")
     (home.parent / "elsewhere.csv").write_text("text,label\nhello,login_problem\n")
@@ -125,7 +138,14 @@ def test_no_field_reads_a_private_file(home: Path, model: str) -> None:
     assert any(line.startswith("plms.0.model: this ") for line in problems), problems
 
 
-PLACES = ("env:CLINIC", "local://{data}/notes.csv", "file://{data}/notes.csv", "{data}/notes.csv", "folder", "hard.csv")
+PLACES = (
+    "env:CLINIC",
+    "local://{data}/notes.csv",
+    "file://{data}/notes.csv",
+    "{data}/notes.csv",
+    "folder",
+    "hard.csv",
+)
 """Ways to write the private file of the dataset `clinic`."""
 REFUSED = r"files below its data folder only|private file of dataset 'clinic'|not below the data folder|listed hosts"
 
@@ -150,7 +170,9 @@ REFUSED = r"files below its data folder only|private file of dataset 'clinic'|no
         "federated parties.exchange={}",
     ],
 )
-def test_a_form_reads_no_private_file(home: Path, monkeypatch: pytest.MonkeyPatch, form: str, location: str) -> None:
+def test_a_form_reads_no_private_file(
+    home: Path, monkeypatch: pytest.MonkeyPatch, form: str, location: str
+) -> None:
     monkeypatch.setenv("CLINIC", str(Path("notes.csv").resolve()))
     Path("folder").mkdir()
     os.link("notes.csv", "folder/part.csv")
@@ -179,7 +201,14 @@ def test_the_state_folder_is_closed_where_it_is_below_the_data_folder(
         require_addresses(demo("clinic", task=str(home / "stack" / "env")))
 
 
-SECRETS = ("Muster: HIV", "*Muster", "!!python/Muster HIV", "flow: Muster", "plms: Muster", "Muster: 1\nMuster: 2")
+SECRETS = (
+    "Muster: HIV",
+    "*Muster",
+    "!!python/Muster HIV",
+    "flow: Muster",
+    "plms: Muster",
+    "Muster: 1\nMuster: 2",
+)
 
 
 @pytest.mark.parametrize("content", SECRETS)
@@ -215,24 +244,48 @@ def test_the_forms_of_shipped_configurations_pass(home: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ("tracking.mlflow=http://127.0.0.1:9", "tracking.mlflow: this server connects to no host 127.0.0.1:9"),
+        (
+            "tracking.mlflow=http://127.0.0.1:9",
+            "tracking.mlflow: this server connects to no host 127.0.0.1:9",
+        ),
         ("tracking.mlflow=http://mlflow.example", ""),
         ("tracking.mlflow=http://listed.example:5000", ""),
         ("tracking.mlflow=http://listed.example", "no host listed.example"),
         (r"tracking.mlflow=http://listed.example:5000\.x.example", "listed hosts only"),
-        ("tracking.mlflow=sqlite:////tmp/x.db", "tracking.mlflow: this server connects to listed hosts only"),
+        (
+            "tracking.mlflow=sqlite:////tmp/x.db",
+            "tracking.mlflow: this server connects to listed hosts only",
+        ),
         ("tracking.mlflow=env:MLFLOW", "listed hosts only"),
-        ("execution={task_runner: dask, cluster: 'tcp://other.example:8786'}", "execution.cluster: .*no host"),
+        (
+            "execution={task_runner: dask, cluster: 'tcp://other.example:8786'}",
+            "execution.cluster: .*no host",
+        ),
         ("execution={task_runner: dask, cluster: 'tcp://listed.example:5000'}", ""),
         ("private.path=env:CLINIC", "wasp dataset add"),
         ("private={path: 'builtin:support_desk/private.parquet', name: ../../x}", "private.name: "),
         ("data_root=/", "data_root: this is not below"),
-        ("plms=[{name: a, connector: litellm, model: gemini/a, options: {extra: {api_base: 'http://x'}}}]", "api_base"),
-        ("plms=[{name: a, connector: litellm, model: gemini/a, endpoint: 'http://x'}]", "no host x"),
-        ("plms=[{name: a, connector: litellm, model: gemini/a, key: 'env:OPENAI_API_KEY'}]", "no host gemini"),
+        (
+            "plms=[{name: a, connector: litellm, model: gemini/a, options: {extra: {api_base: 'http://x'}}}]",
+            "api_base",
+        ),
+        (
+            "plms=[{name: a, connector: litellm, model: gemini/a, endpoint: 'http://x'}]",
+            "no host x",
+        ),
+        (
+            "plms=[{name: a, connector: litellm, model: gemini/a, key: 'env:OPENAI_API_KEY'}]",
+            "no host gemini",
+        ),
         ("plms=[{name: a, connector: litellm, model: gemini/a, key: 'env:GEMINI_API_KEY'}]", ""),
-        ("plms=[{name: a, connector: openai, model: a, options: {endpoints: [{url: 'http://x'}]}}]", "to no host x"),
-        ("plms=[{name: a, connector: openai, model: a, endpoint: 'http://api.openai.com/v1'}]", "no host api.openai"),
+        (
+            "plms=[{name: a, connector: openai, model: a, options: {endpoints: [{url: 'http://x'}]}}]",
+            "to no host x",
+        ),
+        (
+            "plms=[{name: a, connector: openai, model: a, endpoint: 'http://api.openai.com/v1'}]",
+            "no host api.openai",
+        ),
     ],
 )
 def test_a_form_names_hosts_that_are_listed(
@@ -249,7 +302,10 @@ def test_a_form_names_hosts_that_are_listed(
 
 
 def test_litellm_takes_no_address_as_a_model() -> None:
-    for model in ("huggingface/https://x.example/v1", "bedrock/arn:aws:bedrock:x.example/y:1:model/a"):
+    for model in (
+        "huggingface/https://x.example/v1",
+        "bedrock/arn:aws:bedrock:x.example/y:1:model/a",
+    ):
         with pytest.raises(ConfigError, match="contains an address"):
             LiteLlmModel.from_spec(ModelSpec("a", "litellm", model))
 
@@ -258,7 +314,9 @@ def test_the_stores_are_checked_again_before_a_connection(home: Path) -> None:
     with pytest.raises(ConfigError, match="no host x.example"):
         tracking_store("http://x.example", home)
     with pytest.raises(ConfigError, match="no host x.example"):
-        task_runners._open_dask(ExitStack(), Execution(task_runner="dask", cluster="tcp://x.example:8786"))
+        task_runners._open_dask(
+            ExitStack(), Execution(task_runner="dask", cluster="tcp://x.example:8786")
+        )
 
 
 @pytest.mark.parametrize(
@@ -277,13 +335,23 @@ def test_the_form_of_a_models_own_worker_has_the_same_limits(
 ) -> None:
     path = find_config(Path("dp_kps_here"))
     parts: dict[str, dict[str, Any]] = {
-        "config": load_config(find_method("dp_kps").config, path, ["data_root=null"]).model_dump(mode="json"),
+        "config": load_config(find_method("dp_kps").config, path, ["data_root=null"]).model_dump(
+            mode="json"
+        ),
         "run": {"run_id": "r", "flow": "dp_kps", "dataset": "", "fingerprint": ""},
         "stores": asdict(shared(home)),
-        "job": {"plm": "a", "plm_index": 0, "iteration": 0, "card": asdict(load_task("support_desk"))},
+        "job": {
+            "plm": "a",
+            "plm_index": 0,
+            "iteration": 0,
+            "card": asdict(load_task("support_desk")),
+        },
     }
     parts["config"] = {name: value for name, value in parts["config"].items() if value is not None}
-    filled = {name: value.format(home=home) if isinstance(value, str) else value for name, value in changes.items()}
+    filled = {
+        name: value.format(home=home) if isinstance(value, str) else value
+        for name, value in changes.items()
+    }
     parts[part] |= filled
     with pytest.raises(ConfigError, match=problem):
         write_texts.fn(**parts)
@@ -298,11 +366,23 @@ def test_the_form_of_a_models_own_worker_has_the_same_limits(
         ({"endpoint": "https://listed.example/v1", "key": "none"}, ""),
         ({"endpoint": "https://open.example/v1", "key": "none"}, ""),
         ({"endpoint": "https://llm.example/v1", "key": "none"}, "connects to no host llm.example"),
-        ({"endpoint": "https://open.example/v1"}, "sends env:OPENAI_API_KEY to no host open.example"),
+        (
+            {"endpoint": "https://open.example/v1"},
+            "sends env:OPENAI_API_KEY to no host open.example",
+        ),
         ({"endpoint": "https://llm.example/v1"}, "sends env:OPENAI_API_KEY to no host llm.example"),
         ({"key": "env:OTHER_KEY"}, "sends env:OTHER_KEY to no host api.openai.com"),
-        ({"endpoint": "https://listed.example/v1", "key": "prefect:other"}, "sends prefect:other to no host"),
-        ({"endpoints": ["https://listed.example/v1", "https://b.example"], "key": "env:LISTED_KEY"}, "host b.example"),
+        (
+            {"endpoint": "https://listed.example/v1", "key": "prefect:other"},
+            "sends prefect:other to no host",
+        ),
+        (
+            {
+                "endpoints": ["https://listed.example/v1", "https://b.example"],
+                "key": "env:LISTED_KEY",
+            },
+            "host b.example",
+        ),
         ({"key": "env:WASP_LEDGER_URL"}, "contains no key of a language model"),
         ({"key": "env:PREFECT_API_AUTH_STRING"}, "contains no key of a language model"),
         ({"key": "env:AWS_SECRET_ACCESS_KEY"}, "contains no key of a language model"),
@@ -312,7 +392,10 @@ def test_a_key_goes_to_its_vendor_or_to_a_host_that_the_operator_listed(
     home: Path, options: dict[str, Any], problem: str
 ) -> None:
     (home / FILE).write_text("keys: {listed.example: [env:LISTED_KEY]}\nhosts: [open.example]")
-    config = demo("clinic", plms=[{"name": "writer", "connector": "openai", "model": "gpt-x", "options": options}])
+    config = demo(
+        "clinic",
+        plms=[{"name": "writer", "connector": "openai", "model": "gpt-x", "options": options}],
+    )
     if problem:
         with pytest.raises(ConfigError, match=problem):
             require_addresses(config)
@@ -325,7 +408,10 @@ def test_a_key_goes_to_its_vendor_or_to_a_host_that_the_operator_listed(
     [
         ({"model": "a", "options": {"voice": "deep and slow"}}, ""),
         ({"model": "notes.csv"}, "private file of dataset 'clinic'"),
-        ({"model": "a", "options": {"file": {"of": ["hard.csv"]}}}, "private file of dataset 'clinic'"),
+        (
+            {"model": "a", "options": {"file": {"of": ["hard.csv"]}}},
+            "private file of dataset 'clinic'",
+        ),
         ({"model": "a", "options": {"at": "http://x.example"}}, "no host x.example"),
         ({"model": "a", "options": {"at": "env:CLINIC"}}, "listed hosts only"),
         ({"model": "a", "key": "env:OPENAI_API_KEY"}, "plms.0.key: "),
@@ -346,7 +432,9 @@ def test_a_connector_of_another_package_gets_no_address(
 
 
 def test_changes_reach_the_task_runner(monkeypatch: pytest.MonkeyPatch) -> None:
-    config = load_config(WaspConfig, DEMO, ["execution={task_runner: dask, cluster: 'tcp://x.example:8786'}"])
+    config = load_config(
+        WaspConfig, DEMO, ["execution={task_runner: dask, cluster: 'tcp://x.example:8786'}"]
+    )
     changes = ["execution.task_runner=threads", "execution.cluster=null"]
     for arguments in (config, config.model_dump(mode="json")):
         context = SimpleNamespace(parameters={"config": arguments, "changes": changes})

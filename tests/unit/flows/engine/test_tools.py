@@ -40,7 +40,9 @@ def test_a_preview_judges_texts_in_the_language_of_the_task(tmp_path: Path) -> N
     pd.DataFrame({"text": list(GERMAN.values()), "label": list(GERMAN)}).to_parquet(answers)
     task = tmp_path / "kritiken.yaml"
     task.write_text(
-        yaml.safe_dump({"name": "kritiken", "item": "Filmkritik", "labels": list(GERMAN), "language": "de"})
+        yaml.safe_dump(
+            {"name": "kritiken", "item": "Filmkritik", "labels": list(GERMAN), "language": "de"}
+        )
     )
     plms = [{"name": "recorded", "connector": "recorded", "model": str(answers)}]
     config = check_config(WaspConfig, SMALL | {"task": str(task), "plms": plms}, "the test")
@@ -49,10 +51,15 @@ def test_a_preview_judges_texts_in_the_language_of_the_task(tmp_path: Path) -> N
     assert [row["reason"] for row in shown] == [None, None]
 
 
-def test_a_preview_marks_answers_that_are_not_one_whole_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_preview_marks_answers_that_are_not_one_whole_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     answers = (
         ('{"note": "I cannot log in since', "length"),
-        ("- I cannot log in to my account since Monday.\n- My card was lost in the old town.", "stop"),
+        (
+            "- I cannot log in to my account since Monday.\n- My card was lost in the old town.",
+            "stop",
+        ),
         ("I cannot log in since", "length"),
         ("I cannot log in at all since Monday morning.", "stop"),
     )
@@ -63,7 +70,9 @@ def test_a_preview_marks_answers_that_are_not_one_whole_text(tmp_path: Path, mon
         shown = preview_rows(check_config(WaspConfig, values, "the test"), tmp_path / "home", 2)
     marks = Counter(row["reason"] or ", ".join(row["remarks"]) for row in shown["rows"])
     number = len(shown["rows"]) // 4
-    assert marks == dict.fromkeys(("format", "first of several texts", "ends in the middle", ""), number)
+    assert marks == dict.fromkeys(
+        ("format", "first of several texts", "ends in the middle", ""), number
+    )
     assert shown["findings"] == [
         f"gpt: {number} of {3 * number} texts end in the middle of a sentence",
         f"gpt: {number} of {4 * number} answers were left out ({number} format)",

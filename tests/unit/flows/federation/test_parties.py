@@ -66,7 +66,9 @@ def test_numbers_that_do_not_fit_the_registry_are_refused(parties: Path) -> None
     ):
         chosen = {"registry": str(parties / "parties.yaml"), "exchange": str(parties)} | changes
         with pytest.raises(ConfigError, match=said):
-            federation_of(config := check_config(WaspConfig, values(private=None, parties=chosen), "the test"))
+            federation_of(
+                config := check_config(WaspConfig, values(private=None, parties=chosen), "the test")
+            )
         assert config.uses_private_rows
 
 
@@ -76,7 +78,11 @@ def test_a_partition_makes_parties_that_only_have_to_be_started(parties: Path) -
         assert party.name == file.parent.name
         register_rows(party)
         status = party.ledger.status(party.ledger.known(party.private.name))
-        assert (status.cap, status.cap_protects, party.private.where.person) == (2.5, "person", "person")
+        assert (status.cap, status.cap_protects, party.private.where.person) == (
+            2.5,
+            "person",
+            "person",
+        )
         assert (file.parent / "state/private/party.key").stat().st_mode & 0o777 == 0o600
 
 
@@ -93,7 +99,9 @@ def test_a_party_that_the_registry_lacks_prints_its_line(parties: Path) -> None:
         serve_party(load_party(file))
 
 
-def test_a_party_with_the_name_of_the_coordinator_is_refused_before_it_has_a_key(parties: Path) -> None:
+def test_a_party_with_the_name_of_the_coordinator_is_refused_before_it_has_a_key(
+    parties: Path,
+) -> None:
     file = parties / "party-1/party.yaml"
     file.write_text(file.read_text().replace("name: party-1", "name: coordinator\nhome: new"))
     with pytest.raises(ConfigError, match="'coordinator' is the coordinator's line"):
@@ -101,7 +109,9 @@ def test_a_party_with_the_name_of_the_coordinator_is_refused_before_it_has_a_key
     assert not (parties / "party-1/new").exists()
 
 
-def test_a_coordinator_whose_key_is_not_in_the_registry_starts_no_run_and_prints_its_line(tmp_path: Path) -> None:
+def test_a_coordinator_whose_key_is_not_in_the_registry_starts_no_run_and_prints_its_line(
+    tmp_path: Path,
+) -> None:
     federated = open_federated(tmp_path / "f")
     registry = tmp_path / "f/parties/parties.yaml"
     line = registry.read_text().splitlines()[-1]
@@ -111,7 +121,9 @@ def test_a_coordinator_whose_key_is_not_in_the_registry_starts_no_run_and_prints
     assert line in str(caught.value)
 
 
-def test_giving_a_run_up_returns_what_its_parties_set_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_giving_a_run_up_returns_what_its_parties_set_aside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     federated = open_federated(tmp_path / "f", privacy={"epsilon": 4.0})
     federated.vote()
     run_id = federated.run.tools.run_id
@@ -132,19 +144,28 @@ def test_export_says_that_rows_of_parties_cannot_be_searched(tmp_path: Path) -> 
     artifacts = federated.run.tools.artifacts
     texts = artifacts.read_table(federated.texts().samples)
     with pytest.raises(ConfigError, match="only the parties of run.*--no-overlap-check"):
-        search(tmp_path / "f/home", artifacts, read_manifest(artifacts, federated.run.tools.run_id), texts)
+        search(
+            tmp_path / "f/home",
+            artifacts,
+            read_manifest(artifacts, federated.run.tools.run_id),
+            texts,
+        )
 
 
 def test_one_process_serves_a_party(parties: Path) -> None:
     party = load_party(parties / "party-1/party.yaml")
 
     def second_process() -> bool:
-        with pytest.raises(ConfigError, match="party-party-1 is already executed by another process"):
+        with pytest.raises(
+            ConfigError, match="party-party-1 is already executed by another process"
+        ):
             serve_party(load_party(parties / "party-1/party.yaml"), lambda: True)
         return True
 
     serve_party(party, second_process)
-    assert yaml.safe_load((parties / "parties.yaml").read_text())["party-1"] == public_line(party.secret)
+    assert yaml.safe_load((parties / "parties.yaml").read_text())["party-1"] == public_line(
+        party.secret
+    )
 
 
 def test_a_ledger_that_fails_for_a_moment_does_not_end_a_party_and_gets_the_reservation_back_later(
@@ -180,7 +201,11 @@ def test_the_owner_of_a_party_is_shown_that_no_row_has_a_declared_class(parties:
     values = yaml.safe_load(file.read_text())
     assert values["labels"], "the classes of the divided rows"
     notices = {}
-    for labels in (None, [f" {values['labels'][0]}\u00a0", *values["labels"][1:]], ["another class"]):
+    for labels in (
+        None,
+        [f" {values['labels'][0]}\u00a0", *values["labels"][1:]],
+        ["another class"],
+    ):
         file.write_text(yaml.safe_dump(values | {"labels": labels}))
         notices[str(labels)[:9]] = notice_labels(load_party(file))
     undeclared, fits, misfit = notices.values()

@@ -19,7 +19,9 @@ Ran = tuple[Pipeline, dict[str, Any]]
 @pytest.fixture(scope="module")
 def ran(api: str, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     pipeline = Pipeline(tmp_path_factory.mktemp("guided") / "home", api)
-    return pipeline, pipeline.run(method={"guidance": "auto"}, private={"rows": 60, "rows_are_public": True})
+    return pipeline, pipeline.run(
+        method={"guidance": "auto"}, private={"rows": 60, "rows_are_public": True}
+    )
 
 
 def test_a_run_releases_one_density_and_ends_with_all_texts(ran: Ran) -> None:
@@ -31,7 +33,9 @@ def test_a_run_releases_one_density_and_ends_with_all_texts(ran: Ran) -> None:
     assert summary["n_synthetic"] == 72
     assert not summary["degraded"], summary["problems"]
     chosen = pd.read_parquet(folder / "iteration=1" / "selection.parquet")
-    assert chosen.groupby(["label", "kind"]).size().tolist() == [4, 2] * 6, "as many good ones as a prompt shows"
+    assert chosen.groupby(["label", "kind"]).size().tolist() == [4, 2] * 6, (
+        "as many good ones as a prompt shows"
+    )
     report = json.loads((folder / "report.json").read_text())
     (released,) = report["released"]
     assert "one sum of features per class" in released["text"]
@@ -42,18 +46,27 @@ def test_a_run_releases_one_density_and_ends_with_all_texts(ran: Ran) -> None:
 
 def test_another_run_on_the_same_rows_reads_the_density_back_without_a_charge(ran: Ran) -> None:
     pipeline, summary = ran
-    changes = {"method": {"guidance": "auto", "samples": 54}, "student": {"kind": "mlp", "epochs": 3}}
+    changes = {
+        "method": {"guidance": "auto", "samples": 54},
+        "student": {"kind": "mlp", "epochs": 3},
+    }
     again = pipeline.run(**changes, private={"rows": 60, "rows_are_public": True})
     assert again["run_id"] != summary["run_id"]
     assert pipeline.releases(again["run_id"]) == pipeline.releases(summary["run_id"])
     assert again["releases_charged"] == 0
     (status,) = pipeline.answer("budget", "show", "desk")["datasets"]
     assert status["spent"] == pytest.approx(summary["epsilon_spent"], rel=1e-3)
-    assert again["epsilon_spent"] == summary["epsilon_spent"], "the texts stand on the release, whoever paid"
+    assert again["epsilon_spent"] == summary["epsilon_spent"], (
+        "the texts stand on the release, whoever paid"
+    )
 
 
-def test_the_plan_says_what_to_change_where_votes_drown_in_noise_or_all_texts_become_examples(home: Path) -> None:
-    assert "Or set method.guidance: auto" in text.plan(planned(config(private={"rows": 110, "of": 120})))
+def test_the_plan_says_what_to_change_where_votes_drown_in_noise_or_all_texts_become_examples(
+    home: Path,
+) -> None:
+    assert "Or set method.guidance: auto" in text.plan(
+        planned(config(private={"rows": 110, "of": 120}))
+    )
     few = {"guidance": "kernel", "iterations": 2, "samples": 36}
     lines = text.plan(planned(config(method=few, private={"rows": 6, "of": 120})))
     assert "1 density of the private rows per class" in lines

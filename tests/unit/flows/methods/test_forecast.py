@@ -33,7 +33,14 @@ def sigma_of(epsilon: float) -> float:
 
 @pytest.mark.parametrize(
     ("rows", "classes", "opens"),
-    [(100, 10, False), (300, 10, True), (298, 10, False), (100, 3, True), (100, 2, False), (2000, 2, True)],
+    [
+        (100, 10, False),
+        (300, 10, True),
+        (298, 10, False),
+        (100, 3, True),
+        (100, 2, False),
+        (2000, 2, True),
+    ],
 )
 def test_index_and_measured_gain_decide(rows: int, classes: int, opens: bool) -> None:
     opening = UseDecision(rows, classes, SIGMA)
@@ -43,10 +50,14 @@ def test_index_and_measured_gain_decide(rows: int, classes: int, opens: bool) ->
 
 
 @pytest.mark.parametrize("classes", EVERY)
-def test_more_rows_and_a_larger_epsilon_never_lower_the_forecast_or_close_the_rows(classes: int) -> None:
+def test_more_rows_and_a_larger_epsilon_never_lower_the_forecast_or_close_the_rows(
+    classes: int,
+) -> None:
     epsilons = [sigma_of(epsilon) for epsilon in (1.0, 2.0, 4.0, 5.0, 8.0)]
     paths = [[UseDecision(rows, classes, SIGMA) for rows in range(50, 3000, 50)]]
-    paths += [[UseDecision(rows, classes, sigma) for sigma in epsilons] for rows in (100, 750, 1000)]
+    paths += [
+        [UseDecision(rows, classes, sigma) for sigma in epsilons] for rows in (100, 750, 1000)
+    ]
     for before, after in (pair for path in paths for pair in pairwise(path)):
         assert after.opens >= before.opens
         assert all(more >= less for less, more in zip(before.gains, after.gains, strict=True))
@@ -64,7 +75,9 @@ def test_remedies_open_the_rows_and_less_does_not(classes: int) -> None:
     epsilon = opening.needed_epsilon(1.0, 1e-5, 1.0)
     if epsilon is not None:
         assert UseDecision(30, classes, sigma_of(epsilon)).opens
-        assert not UseDecision(30, classes, sigma_of(epsilon - (0.1 if epsilon < 10 else 1.0))).opens
+        assert not UseDecision(
+            30, classes, sigma_of(epsilon - (0.1 if epsilon < 10 else 1.0))
+        ).opens
 
 
 def test_the_forecast_starts_with_its_range_and_names_the_best_floor() -> None:
@@ -78,7 +91,9 @@ def test_an_index_of_persons_counts_persons() -> None:
     opening = UseDecision(300, 8, sigma_of(1.0), protects="person")
     assert "= 300 persons / (8 classes" in opening_lines(opening)[0]
     assert UseDecision.from_json(opening.to_json()) == opening
-    assert " persons. Or " in remedy_line(UseDecision(20, 8, sigma_of(1.0), protects="person"), None)
+    assert " persons. Or " in remedy_line(
+        UseDecision(20, 8, sigma_of(1.0), protects="person"), None
+    )
 
 
 def test_good_texts_lower_the_forecast_and_no_student_passes_100_percent() -> None:
@@ -109,8 +124,19 @@ def test_the_advice_ends_with_the_lines_of_a_configuration() -> None:
     assert "to open them: 299 rows, or at most 3 classes, or privacy.epsilon 3.4" in closed
     assert "private: null" in closed
     levels = start.advise(rows=300, classes=10, range_=True)
-    assert [line.split()[1] for line in levels.to_text(levels).splitlines()[2:7]] == ["closed", "-1", "-1", "+0", "+2"]
-    assert [f"{row['epsilon']:g}" for row in levels["range"] if row["opens"]] == ["1", "2", "4", "8"]
+    assert [line.split()[1] for line in levels.to_text(levels).splitlines()[2:7]] == [
+        "closed",
+        "-1",
+        "-1",
+        "+0",
+        "+2",
+    ]
+    assert [f"{row['epsilon']:g}" for row in levels["range"] if row["opens"]] == [
+        "1",
+        "2",
+        "4",
+        "8",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -121,6 +147,8 @@ def test_the_advice_ends_with_the_lines_of_a_configuration() -> None:
         ({"rows": 10, "classes": 2, "epsilon": float("inf"), "delta": 1e-5}, "--epsilon"),
     ],
 )
-def test_a_number_that_is_missing_or_not_allowed_is_named(numbers: dict[str, float | None], field: str) -> None:
+def test_a_number_that_is_missing_or_not_allowed_is_named(
+    numbers: dict[str, float | None], field: str
+) -> None:
     with pytest.raises(ConfigError, match=field):
         start.advise(**numbers)

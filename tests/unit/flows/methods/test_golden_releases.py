@@ -8,7 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.golden_releases import GROUPS, STEPS, bare_machine, differences, read, steps, tolerance_of
+from tests.support.golden_releases import (
+    GROUPS,
+    STEPS,
+    bare_machine,
+    differences,
+    read,
+    steps,
+    tolerance_of,
+)
 
 REMEDY = "If the change is meant, write the record: python -m tests.support.golden_releases"
 
@@ -19,7 +27,9 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield file
 
 
-@pytest.mark.parametrize(("group", "name"), [(group, name) for group in GROUPS for name in GROUPS[group].recorded()])
+@pytest.mark.parametrize(
+    ("group", "name"), [(group, name) for group in GROUPS for name in GROUPS[group].recorded()]
+)
 def test_a_configuration_releases_what_is_recorded(group: str, name: str, registry: Path) -> None:
     recorded = GROUPS[group].recorded()[name]
     changed = differences(recorded, GROUPS[group].entry(name, registry), tolerance_of(recorded))

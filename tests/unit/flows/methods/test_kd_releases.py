@@ -14,7 +14,10 @@ from tests.support.paths import ROOT
 SELECTIONS = {
     "gaussian": ["method.select=discriminator", "discriminator.noise=gaussian"],
     "laplace": ["method.select=discriminator", "discriminator.noise=laplace"],
-    "dp_sgd": ["method.select=dp_sgd", "method.training={declared_rows: 500, batch_rows: 50, steps: 30}"],
+    "dp_sgd": [
+        "method.select=dp_sgd",
+        "method.training={declared_rows: 500, batch_rows: 50, steps: 30}",
+    ],
     "chance": ["method.select=chance"],
 }
 
@@ -24,9 +27,15 @@ SELECTIONS = {
 def test_all_releases_together_cost_at_most_the_stated_epsilon_and_delta(
     balance: str, selection: str, epsilon: float
 ) -> None:
-    changes = [f"class_balance={balance}", f"privacy.epsilon={epsilon:g}", "privacy.tutor_epsilon=null"]
+    changes = [
+        f"class_balance={balance}",
+        f"privacy.epsilon={epsilon:g}",
+        "privacy.tutor_epsilon=null",
+    ]
     changes += SELECTIONS[selection]
-    config = load_config(KdTutorConfig, ROOT / "deployments" / "configs" / "kd_tutor_here.yaml", changes)
+    config = load_config(
+        KdTutorConfig, ROOT / "deployments" / "configs" / "kd_tutor_here.yaml", changes
+    )
     guarantee, delta = kd_releases(config), config.privacy.delta
     events: list[Any] = [charge.event for charge in guarantee.charges]
     assert len(events) == (balance == "tutor") + (selection != "chance")

@@ -19,7 +19,9 @@ from tests.support.runs.pipeline import SMALL, Pipeline, values
 
 
 def config(rows: int | None, epsilon: float = 4.0, **changes: Any) -> WaspConfig:
-    private = {"path": "no_such_file.parquet", "name": "desk"} | ({} if rows is None else {"declared_rows": rows})
+    private = {"path": "no_such_file.parquet", "name": "desk"} | (
+        {} if rows is None else {"declared_rows": rows}
+    )
     method = SMALL["method"] | {"guidance": "auto"} | changes.pop("method", {})
     arguments = values(private=private, method=method, privacy={"epsilon": epsilon}, **changes)
     return check_config(WaspConfig, arguments, "the test")
@@ -37,7 +39,9 @@ def config(rows: int | None, epsilon: float = 4.0, **changes: Any) -> WaspConfig
         (1, float("inf"), "support_desk", True),
     ],
 )
-def test_rows_epsilon_and_classes_decide_what_is_released(rows: int, epsilon: float, task: str, opens: bool) -> None:
+def test_rows_epsilon_and_classes_decide_what_is_released(
+    rows: int, epsilon: float, task: str, opens: bool
+) -> None:
     made = config(rows, epsilon, task=task)
     assert made.uses_private_rows == opens
     assert len(guarantee_of(made).charges) == opens
@@ -69,22 +73,30 @@ def test_closed_rows_are_never_opened_and_no_dataset_enters_the_ledger(tmp_path:
     assert prepared.tools.run_name.dataset == ""
     assert prepared.tools.ledger.known("desk") is None
     plain = check_config(WaspConfig, values(private=None, method={"guidance": "auto"}), "the test")
-    assert prepared.tools.run_id == prepare("wasp", plain, home).tools.run_id, "closed rows leave no trace in the run"
+    assert prepared.tools.run_id == prepare("wasp", plain, home).tools.run_id, (
+        "closed rows leave no trace in the run"
+    )
     with pytest.raises(ConfigError, match="no_such_file"):
         prepare("wasp", config(120), home)
 
 
-@pytest.mark.parametrize("setting", [{"contrast": False}, {"weighting": False}, {"weights_by": "softmax"}])
+@pytest.mark.parametrize(
+    "setting", [{"contrast": False}, {"weighting": False}, {"weights_by": "softmax"}]
+)
 def test_a_setting_of_guidance_without_effect_is_refused(setting: dict[str, Any]) -> None:
     assert config(120, method=setting).uses_private_rows, "the setting takes effect"
     closed = config(40, method=setting)
     for idle in (closed.model_copy(update={"private": None}), closed):
-        with pytest.raises(ConfigError, match="has no effect, because no private row guides the texts"):
+        with pytest.raises(
+            ConfigError, match="has no effect, because no private row guides the texts"
+        ):
             planned(idle)
 
 
 @pytest.mark.runs
-def test_a_run_with_closed_rows_ends_without_a_charge_or_a_private_file(api: str, tmp_path: Path) -> None:
+def test_a_run_with_closed_rows_ends_without_a_charge_or_a_private_file(
+    api: str, tmp_path: Path
+) -> None:
     pipeline = Pipeline(tmp_path / "home", api)
     private = {"path": str(tmp_path / "missing.parquet"), "name": "desk", "declared_rows": 40}
     summary = pipeline.run(method={"guidance": "auto"}, private=private)
@@ -92,7 +104,9 @@ def test_a_run_with_closed_rows_ends_without_a_charge_or_a_private_file(api: str
     assert summary["dataset"] is None or summary["dataset"] == ""
     assert summary["n_synthetic"] == 72
     assert not pipeline.answer("budget", "show")["datasets"]
-    manifest = json.loads((pipeline.home / "runs" / summary["run_id"] / "manifest.json").read_text())
+    manifest = json.loads(
+        (pipeline.home / "runs" / summary["run_id"] / "manifest.json").read_text()
+    )
     assert manifest["config"]["private"]["declared_rows"] == 40
     assert "the private rows stay closed" in json.dumps(manifest["plan"])
     page = Path(summary["report"]).read_text()
@@ -132,11 +146,15 @@ def test_the_records_of_a_person_are_joined_as_the_release_needs(
 ) -> None:
     privacy = {"epsilon": 4.0, "protects": "person", "rows_per_person": 3, "joined_by": stated}
     private = {"path": "rows.csv", "person": "who", "declared_rows": 500}
-    arguments = values(private=private, method=SMALL["method"] | {"guidance": "auto"} | method, privacy=privacy)
+    arguments = values(
+        private=private, method=SMALL["method"] | {"guidance": "auto"} | method, privacy=privacy
+    )
     assert promise_of(check_config(WaspConfig, arguments, "the test")).aggregation == joined
     with pytest.raises(ConfigError, match="averages a person's rows. Write mean"):
         check_config(
-            WaspConfig, arguments | {"method": {"guidance": "auto"}, "privacy": privacy | {"joined_by": "max"}}, "x"
+            WaspConfig,
+            arguments | {"method": {"guidance": "auto"}, "privacy": privacy | {"joined_by": "max"}},
+            "x",
         )
 
 
@@ -144,6 +162,8 @@ def test_a_density_that_no_proof_covers_is_refused() -> None:
     with pytest.raises(ConfigError, match="joined_by: 'max' is not allowed"):
         density_noise(Promise(4.0, 1e-5, protects="person", rows_per_person=3, aggregation="max"))
     made = config(300)
-    paper = made.model_copy(update={"privacy": made.privacy.model_copy(update={"calibration": "paper"})})
+    paper = made.model_copy(
+        update={"privacy": made.privacy.model_copy(update={"calibration": "paper"})}
+    )
     with pytest.raises(ConfigError, match="calibration: 'paper' is not allowed"):
         calibrated(paper)

@@ -61,19 +61,25 @@ def asked(home: Path, **changes: Any) -> dict[str, Any]:
         "changes" if isinstance(entry, set) else str(entry)
     ),  # a set is named in another order by each process
 )
-def test_a_setting_changes_its_own_steps_alone(tmp_path: Path, changes: dict[str, Any], steps: set[str]) -> None:
+def test_a_setting_changes_its_own_steps_alone(
+    tmp_path: Path, changes: dict[str, Any], steps: set[str]
+) -> None:
     usual, changed = asked(tmp_path / "home"), asked(tmp_path / "home", **changes)
     assert {name for name in usual if usual[name] != changed[name]} == steps
 
 
 @pytest.mark.parametrize(("calibration", "counts"), [("tight", (23, 1)), ("paper", (24, 0))])
-def test_a_model_without_weight_writes_its_least_share(tmp_path: Path, calibration: str, counts: Any) -> None:
+def test_a_model_without_weight_writes_its_least_share(
+    tmp_path: Path, calibration: str, counts: Any
+) -> None:
     prepared = prepare("wasp", config(privacy={"calibration": calibration}), tmp_path / "home")
     run = WaspRun(prepared, RunManifest(prepared.tools.artifacts, {}), 0.0)
     assert tuple(run.counts(0, {"clerk": 1.0, "novelist": 0.0}, []).values()) == counts
 
 
-def test_models_that_are_left_out_by_name_make_the_run_that_lists_only_the_others(tmp_path: Path) -> None:
+def test_models_that_are_left_out_by_name_make_the_run_that_lists_only_the_others(
+    tmp_path: Path,
+) -> None:
     named = prepare("wasp", config(plms_used=["novelist"]), tmp_path / "home").tools.run_id
     listed = prepare("wasp", config(plms=[SMALL["plms"][1]]), tmp_path / "home").tools.run_id
     assert named == listed

@@ -41,7 +41,9 @@ def audit(pipeline: Pipeline) -> dict[str, Any]:
     return pipeline.answer("audit", "--config", str(run), "--trials", "120")
 
 
-def test_an_export_without_an_audit_goes_on_and_says_so(copy: Pipeline, run_id: str, tmp_path: Path) -> None:
+def test_an_export_without_an_audit_goes_on_and_says_so(
+    copy: Pipeline, run_id: str, tmp_path: Path
+) -> None:
     assert copy.answer("export", run_id, str(tmp_path / "out"))["audited"] is False
     assert "Never audited: votes" in (tmp_path / "out" / "README.md").read_text()
     message = json.loads((tmp_path / "out" / "manifest.json").read_text())["audit"]
@@ -55,10 +57,15 @@ def test_a_passed_audit_appears_on_the_card(copy: Pipeline, run_id: str, tmp_pat
     assert copy.answer("export", run_id, str(tmp_path / "out"))["audited"] is True
     card = (tmp_path / "out" / "README.md").read_text()
     proven = result["mechanisms"][0]["epsilon_proven"]
-    assert f"wasp tight on {result['ended'][:10]}, at least epsilon {proven:.4f} of 4.0000 claimed" in card
+    assert (
+        f"wasp tight on {result['ended'][:10]}, at least epsilon {proven:.4f} of 4.0000 claimed"
+        in card
+    )
     message = json.loads((tmp_path / "out" / "manifest.json").read_text())["audit"]
     assert message["done"] is True
-    assert [(entry["run_id"], entry["proven"]) for entry in message["newest"]] == [(result["run_id"], proven)]
+    assert [(entry["run_id"], entry["proven"]) for entry in message["newest"]] == [
+        (result["run_id"], proven)
+    ]
 
 
 CLAIM = {
@@ -77,10 +84,22 @@ def audited(home: Path, run_id: str, ended: str, passed: bool, **finding: Any) -
     """Write what an audit leaves."""
     folder = home / "runs" / run_id
     folder.mkdir(parents=True)
-    book = {"run_id": run_id, "flow": "audit", "state": "done" if passed else "failed", "ended": ended}
+    book = {
+        "run_id": run_id,
+        "flow": "audit",
+        "state": "done" if passed else "failed",
+        "ended": ended,
+    }
     (folder / "manifest.json").write_text(json.dumps(book))
     line = (
-        CLAIM | {"mechanism": "wasp tight", "passed": passed, "epsilon_claimed": 4.0, "epsilon_proven": 2.0} | finding
+        CLAIM
+        | {
+            "mechanism": "wasp tight",
+            "passed": passed,
+            "epsilon_claimed": 4.0,
+            "epsilon_proven": 2.0,
+        }
+        | finding
     )
     whole = line["mechanism"] == "whole run"
     result = {"mechanisms": [] if whole else [line], "pipeline": line if whole else None}
@@ -98,11 +117,17 @@ def test_the_newest_audit_counts_of_each_kind(tmp_path: Path) -> None:
     audited(tmp_path, "audit-a", "2026-03-01", passed=True)
     assert [(entry.run_id, entry.passed) for entry in audits_of(tmp_path)] == [("audit-a", True)]
     audited(tmp_path, "audit-c", "2026-01-01", passed=False, mechanism="whole run")
-    assert {(entry.run_id, entry.passed) for entry in audits_of(tmp_path)} == {("audit-a", True), ("audit-c", False)}
+    assert {(entry.run_id, entry.passed) for entry in audits_of(tmp_path)} == {
+        ("audit-a", True),
+        ("audit-c", False),
+    }
     audited(tmp_path, "audit-d", "2026-01-02", passed=True, mechanism="whole run")
     assert all(entry.passed for entry in audits_of(tmp_path))
     (tmp_path / "runs" / "audit-a" / "audit.json").unlink()
-    assert [(entry.run_id, entry.passed) for entry in audits_of(tmp_path)] == [("audit-d", True), ("audit-b", False)]
+    assert [(entry.run_id, entry.passed) for entry in audits_of(tmp_path)] == [
+        ("audit-d", True),
+        ("audit-b", False),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -118,13 +143,19 @@ def test_the_newest_audit_counts_of_each_kind(tmp_path: Path) -> None:
         {"mechanism": "dp_kps density paper"},
     ],
 )
-def test_an_audit_of_something_else_is_not_about_the_run(tmp_path: Path, change: dict[str, Any]) -> None:
+def test_an_audit_of_something_else_is_not_about_the_run(
+    tmp_path: Path, change: dict[str, Any]
+) -> None:
     audited(tmp_path, "audit-a", "2026-03-01", passed=False, **change)
     assert audits_of(tmp_path) == []
 
 
 def test_equal_numbers_of_another_vote_are_not_about_the_run(tmp_path: Path) -> None:
-    for run_id, mechanism in (("audit-a", "pe"), ("audit-b", "whole run"), ("audit-c", "federated")):
+    for run_id, mechanism in (
+        ("audit-a", "pe"),
+        ("audit-b", "whole run"),
+        ("audit-c", "federated"),
+    ):
         audited(tmp_path, run_id, "2026-03-01", passed=False, mechanism=mechanism)
     claims = [{"sides": 1}, {"sides": 2}, {"sides": 2, "shared": True}]
     audits = [{entry.run_id for entry in audits_of(tmp_path, **claim)} for claim in claims]
@@ -160,40 +191,71 @@ def test_a_red_audit_of_any_release_of_a_run_stops_its_export(flow: str, tmp_pat
     """Each release brings the attack whose finding the gate recognises; findings of other flows are ignored."""
     manifest, artifacts = manifest_of(flow), open_artifacts(tmp_path)
     other = manifest_of("wasp" if flow in ("pre_text", "aug_pe") else "pre_text")
-    audited(tmp_path, "audit-0", "2026-03-01", False, **attacks_on(other)[0].claims | {"epsilon_proven": 9.0})
+    audited(
+        tmp_path,
+        "audit-0",
+        "2026-03-01",
+        False,
+        **attacks_on(other)[0].claims | {"epsilon_proven": 9.0},
+    )
     attacks = attacks_on(manifest)
     audits, never = require_no_red_audit(artifacts, manifest)
     assert (audits, len(never) > 0) == ((), True)
     for number, attack in enumerate(attacks, start=1):
-        audited(tmp_path, f"audit-{number}", f"2026-03-0{number + 1}", True, **attack.claims | {"epsilon_proven": 1.0})
+        audited(
+            tmp_path,
+            f"audit-{number}",
+            f"2026-03-0{number + 1}",
+            True,
+            **attack.claims | {"epsilon_proven": 1.0},
+        )
     audits, never = require_no_red_audit(artifacts, manifest)
-    assert ([audit.run_id for audit in audits], never) == ([f"audit-{n + 1}" for n in range(len(attacks))], ())
+    assert ([audit.run_id for audit in audits], never) == (
+        [f"audit-{n + 1}" for n in range(len(attacks))],
+        (),
+    )
     for attack in attacks:
         shutil.rmtree(tmp_path / "runs" / "audit-red", ignore_errors=True)
-        audited(tmp_path, "audit-red", "2026-03-09T10:00:00", False, **attack.claims | {"epsilon_proven": 9.0})
+        audited(
+            tmp_path,
+            "audit-red",
+            "2026-03-09T10:00:00",
+            False,
+            **attack.claims | {"epsilon_proven": 9.0},
+        )
         red = f"audit-red of 2026-03-09 is red.*{attack.noise.epsilon_exact:.4f} is claimed, at least 9.0000 was proven"
         with pytest.raises(AuditError, match=red):
             require_no_red_audit(artifacts, manifest)
 
 
 @pytest.mark.parametrize("flow", ["wasp", "pre_text", "parties"])
-def test_the_ledger_page_shows_the_audits_of_each_runs_own_mechanism(flow: str, tmp_path: Path) -> None:
+def test_the_ledger_page_shows_the_audits_of_each_runs_own_mechanism(
+    flow: str, tmp_path: Path
+) -> None:
     manifest = manifest_of("wasp" if flow == "parties" else flow)
     (attack,) = attacks_on(manifest)
     noise = attack.noise
-    charge = shared_charge(SharedNoise(noise, Parties(4, 4, 1))) if flow == "parties" else noise.charge
+    charge = (
+        shared_charge(SharedNoise(noise, Parties(4, 4, 1))) if flow == "parties" else noise.charge
+    )
     book = open_ledger(tmp_path)
     book.register("desk", "fingerprint", ["0" * 64], "Ada")
     book.set_cap("desk", 9.0, noise.delta, "Ada", "agreed")
     charges = (charge,) * noise.releases
     book.reserve("desk", BudgetPlan("run", "wasp", noise.delta, charges), "Ada")
     for number in range(noise.releases):
-        book.release_once(ReleaseRequest("desk", "run", f"vote-{number}", str(number), charge), lambda: b"noise")
+        book.release_once(
+            ReleaseRequest("desk", "run", f"vote-{number}", str(number), charge), lambda: b"noise"
+        )
     for mechanism in ("wasp tight", "pe", "federated"):
         finding = attack.claims | {"epsilon_proven": 9.0, "mechanism": mechanism}
         audited(tmp_path, f"audit-{mechanism.split()[0]}", "2026-03-01", passed=False, **finding)
     page = collect(book, tmp_path, "desk")
     assert "<strong>RED</strong>" in render(page)
     shown = {audit["run_id"] for audit in page["runs"][0]["audits"]}
-    own = {"wasp": {"audit-wasp"}, "pre_text": {"audit-pe"}, "parties": {"audit-wasp", "audit-federated"}}
+    own = {
+        "wasp": {"audit-wasp"},
+        "pre_text": {"audit-pe"},
+        "parties": {"audit-wasp", "audit-federated"},
+    }
     assert shown == own[flow]

@@ -8,14 +8,19 @@ from tests.support.data.reports import made_up_report
 BOOK = {
     "dataset": "desk",
     "plan": {"protects": "record", "adjacency": "add_remove", "models": ["gpt-4o"]},
-    "config": {"student": {"kind": "linear"}, "embedder": {"connector": "hashing", "model": "", "options": {}}},
+    "config": {
+        "student": {"kind": "linear"},
+        "embedder": {"connector": "hashing", "model": "", "options": {}},
+    },
 }
 
 
 def test_a_card_says_how_many_texts_end_in_the_middle_by_model() -> None:
     counts = {"gpt-4o": AnswerCounts(texts=900, cut=30, answers=1000, left_out={"format": 100})}
     card = TaskCard("banking10", "message", (Label("loan"), Label("fees")))
-    facts = BundleFacts(made_up_report(), card, BOOK, "2026-01-01", "cc-by-4.0", findings=describe_findings(counts))
+    facts = BundleFacts(
+        made_up_report(), card, BOOK, "2026-01-01", "cc-by-4.0", findings=describe_findings(counts)
+    )
     limits = dataset_card(facts).partition("## Known limits")[2].partition("##")[0]
     assert "- gpt-4o: 30 of 900 texts end in the middle of a sentence.\n" in limits
     assert "- gpt-4o: 100 of 1000 answers were left out (100 format).\n" in limits

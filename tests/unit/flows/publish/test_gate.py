@@ -23,7 +23,10 @@ from tests.support.runs.prepared_run import LABELS, start, write_texts
 
 def remove_releases(run: Prepared) -> None:
     """Remove the files of a run's releases, and what describes them."""
-    home, paths = run.tools.home, run.tools.artifacts.finished(RELEASES.replace("*", run.tools.run_id, 1))
+    home, paths = (
+        run.tools.home,
+        run.tools.artifacts.finished(RELEASES.replace("*", run.tools.run_id, 1)),
+    )
     assert paths
     for path in paths:
         for file in (home / path).parent.glob("*release.parquet*"):
@@ -33,7 +36,9 @@ def remove_releases(run: Prepared) -> None:
 def searched(run: Prepared, **changes: str) -> object:
     artifacts = run.tools.artifacts
     manifest = read_manifest(artifacts, run.tools.run_id) | changes
-    return search(run.tools.home, artifacts, manifest, pd.DataFrame({"sample_id": [0], "text": ["a text"]}))
+    return search(
+        run.tools.home, artifacts, manifest, pd.DataFrame({"sample_id": [0], "text": ["a text"]})
+    )
 
 
 @pytest.fixture
@@ -41,7 +46,9 @@ def voted(tmp_path: Path) -> Prepared:
     """A run whose private rows have voted once."""
     home = tmp_path / "home"
     home.mkdir(mode=0o700)
-    run = start(home, private=save_rows(tmp_path / "rows.jsonl", rows(20, seed=1)) | {"name": "desk"})
+    run = start(
+        home, private=save_rows(tmp_path / "rows.jsonl", rows(20, seed=1)) | {"name": "desk"}
+    )
     name = run.tools.run_name
     run.tools.ledger.reserve(name.dataset, run.plan, "me")
     spec = VoteSpec(0, ChargedDataset(name.dataset, name.fingerprint), run.guarantee.noise, "all")
@@ -50,15 +57,21 @@ def voted(tmp_path: Path) -> Prepared:
     return run
 
 
-def test_a_run_without_its_releases_is_an_error_and_not_one_that_opened_no_private_row(voted: Prepared) -> None:
+def test_a_run_without_its_releases_is_an_error_and_not_one_that_opened_no_private_row(
+    voted: Prepared,
+) -> None:
     assert searched(voted) is not None
     assert searched(voted, dataset="") is None
     remove_releases(voted)
-    with pytest.raises(ArtifactError, match=r"opened private rows of dataset 'desk'.*missing.*wasp resume"):
+    with pytest.raises(
+        ArtifactError, match=r"opened private rows of dataset 'desk'.*missing.*wasp resume"
+    ):
         searched(voted)
 
 
-def test_a_federated_run_without_its_releases_is_not_one_that_opened_no_private_row(tmp_path: Path) -> None:
+def test_a_federated_run_without_its_releases_is_not_one_that_opened_no_private_row(
+    tmp_path: Path,
+) -> None:
     federated = open_federated(tmp_path / "f", privacy={"epsilon": 4.0})
     federated.vote()
     open_manifest("wasp", federated.run).update()
@@ -69,11 +82,15 @@ def test_a_federated_run_without_its_releases_is_not_one_that_opened_no_private_
 
 def test_json_lines_have_the_numbers_and_texts_of_the_parquet_file(tmp_path: Path) -> None:
     texts = ['a "quote" / slash\nline\u2028', "ä\t\\"]
-    frame = pd.DataFrame({"sample_id": [0, 1], "text": texts, "label_soft": [[1 / 3, 2 / 3], [1e-12, 1 - 1e-12]]})
+    frame = pd.DataFrame(
+        {"sample_id": [0, 1], "text": texts, "label_soft": [[1 / 3, 2 / 3], [1e-12, 1 - 1e-12]]}
+    )
     write_json_lines(tmp_path / "rows.jsonl", frame)
     lines = (tmp_path / "rows.jsonl").read_text(encoding="utf-8").removesuffix("\n").split("\n")
     assert [json.loads(line) for line in lines] == frame.to_dict("records")
-    narrow = frame.assign(label_soft=[np.array(row, dtype=np.float32) for row in frame["label_soft"]])
+    narrow = frame.assign(
+        label_soft=[np.array(row, dtype=np.float32) for row in frame["label_soft"]]
+    )
     write_json_lines(tmp_path / "narrow.jsonl", narrow)
     again = pd.read_json(tmp_path / "narrow.jsonl", lines=True, precise_float=True)
     assert again["label_soft"].tolist() == [row.tolist() for row in narrow["label_soft"]]

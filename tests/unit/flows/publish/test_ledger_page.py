@@ -33,7 +33,9 @@ def spend(book: PrivacyLedger, run_id: str, flow: str, who: str, epsilon: float)
     noise = calibrate(VotePrivacy(epsilon, DELTA, 2))
     entry = noise.charge
     if flow == "dp_kps":
-        entry = charge(mechanism="laplace", event=laplace_event(epsilon / 2), noise_scale=2 / epsilon)
+        entry = charge(
+            mechanism="laplace", event=laplace_event(epsilon / 2), noise_scale=2 / epsilon
+        )
     try:
         book.reserve("ward", BudgetPlan(run_id, flow, DELTA, (entry, entry)), who)
     except BudgetError:
@@ -60,7 +62,9 @@ def month(home: Path) -> tuple[Path, list[bool]]:
     return home, done
 
 
-def test_a_month_of_use_fits_on_a_page_and_never_passes_the_cap(month: tuple[Path, list[bool]]) -> None:
+def test_a_month_of_use_fits_on_a_page_and_never_passes_the_cap(
+    month: tuple[Path, list[bool]],
+) -> None:
     home, done = month
     page = collect(open_ledger(home), home, "ward")
     runs, spent = page["runs"], page["spent"]
@@ -79,14 +83,21 @@ def test_a_month_of_use_fits_on_a_page_and_never_passes_the_cap(month: tuple[Pat
     assert page["sure"][0] == pytest.approx(math.exp(spent) / (1 + math.exp(spent)))
     assert f"can become at most {100 * page['sure'][0]:.1f} % sure" in text
     assert "1 in 100,000" in text
-    open_ledger(home).register("clinic", "fingerprint", [f"{number:064x}" for number in range(120)], "Ada")
-    assert [collect(open_ledger(home), home, name)["dataset"] for name in ("ward", "clinic")] == ["ward", "clinic"]
+    open_ledger(home).register(
+        "clinic", "fingerprint", [f"{number:064x}" for number in range(120)], "Ada"
+    )
+    assert [collect(open_ledger(home), home, name)["dataset"] for name in ("ward", "clinic")] == [
+        "ward",
+        "clinic",
+    ]
 
 
 def test_a_ledger_that_was_changed_is_not_to_be_signed(month: tuple[Path, list[bool]]) -> None:
     home, _ = month
     with sqlite3.connect(home / "ledger.db") as database:
-        database.execute("update ledger_entries set noise_scale = noise_scale * 10 where kind = 'release'")
+        database.execute(
+            "update ledger_entries set noise_scale = noise_scale * 10 where kind = 'release'"
+        )
     result = write_page("ward")
     assert result["problems"]
     text = Path(result["page"]).read_text(encoding="utf-8")
@@ -106,15 +117,28 @@ def test_names_cannot_write_into_the_page(home: Path, tmp_path: Path) -> None:
         write_page("ward", tmp_path)
 
 
-def test_the_pages_of_a_party_and_of_its_coordinator_state_whose_ledger_it_is(tmp_path: Path) -> None:
-    actual = open_federated(tmp_path / "f", privacy={"epsilon": 4.0}, parties={"minimum": 2, "colluding": 1}, cap="6")
+def test_the_pages_of_a_party_and_of_its_coordinator_state_whose_ledger_it_is(
+    tmp_path: Path,
+) -> None:
+    actual = open_federated(
+        tmp_path / "f", privacy={"epsilon": 4.0}, parties={"minimum": 2, "colluding": 1}, cap="6"
+    )
     actual.vote()
     pages = {}
-    for name, home in (("one party", tmp_path / "f/parties/party-1/state"), ("the coordinator", tmp_path / "f/home")):
+    for name, home in (
+        ("one party", tmp_path / "f/parties/party-1/state"),
+        ("the coordinator", tmp_path / "f/home"),
+    ):
         book = open_ledger(home)
         page = collect(book, home, book.datasets()[0])
         (among,) = page["among"]
-        assert among | {"run_id": ""} == {"run_id": "", "unit": "record", "parties": 3, "minimum": 2, "colluding": 1}
+        assert among | {"run_id": ""} == {
+            "run_id": "",
+            "unit": "record",
+            "parties": 3,
+            "minimum": 2,
+            "colluding": 1,
+        }
         pages[name] = render(page)
     for name, text in pages.items():
         assert f"This is the ledger of {name}" in text
@@ -126,7 +150,9 @@ def spend_shared(home: Path, run_id: str, keys: tuple[str, str]) -> None:
     book, vote = open_ledger(home), calibrate(VotePrivacy(1.0, DELTA, 2)).charge
     book.reserve("ward", BudgetPlan(run_id, "wasp", DELTA, (vote, vote)), "Ada")
     for number, key in enumerate(keys):
-        released = book.release_once(ReleaseRequest("ward", run_id, f"vote-{number}", key, vote), lambda: b"noise")
+        released = book.release_once(
+            ReleaseRequest("ward", run_id, f"vote-{number}", key, vote), lambda: b"noise"
+        )
         table = pd.DataFrame({"near": [number]})
         path = f"runs/{run_id}/iteration={number}/release.parquet"
         Artifacts(home, None).write_table(
@@ -138,10 +164,14 @@ def spend_shared(home: Path, run_id: str, keys: tuple[str, str]) -> None:
 @pytest.fixture
 def shared(home: Path) -> Path:
     """Two runs at epsilon 1, of which the second reuses the first vote of the first, and a third that reuses both."""
-    open_ledger(home).register("ward", "fingerprint", [f"{number:064x}" for number in range(9)], "Ada")
+    open_ledger(home).register(
+        "ward", "fingerprint", [f"{number:064x}" for number in range(9)], "Ada"
+    )
     for run_id, keys in {"first": ("a", "b"), "second": ("a", "c"), "third": ("a", "b")}.items():
         (home / "runs" / run_id).mkdir(parents=True)
-        (home / "runs" / run_id / "manifest.json").write_text(json.dumps({"run_id": run_id, "dataset": "ward"}))
+        (home / "runs" / run_id / "manifest.json").write_text(
+            json.dumps({"run_id": run_id, "dataset": "ward"})
+        )
         spend_shared(home, run_id, keys)
     return home
 
@@ -156,7 +186,9 @@ def test_a_run_that_reuses_a_vote_adds_less_than_its_output_loses(shared: Path) 
     assert runs["second"]["added"] == pytest.approx(0.684, abs=1e-3)
     assert runs["third"]["added"] == 0
     assert runs["third"]["state"] == "closed"
-    assert [run["sure"][0] for run in runs.values()] == [pytest.approx(1 / (1 + math.exp(-1.0)), abs=1e-5)] * 3
+    assert [run["sure"][0] for run in runs.values()] == [
+        pytest.approx(1 / (1 + math.exp(-1.0)), abs=1e-5)
+    ] * 3
     assert not any(run["at_most"] for run in runs.values())
     json.dumps(page, allow_nan=False)
 

@@ -17,7 +17,13 @@ from connectors.interfaces.errors import (
     in_step,
     step_of,
 )
-from flows.runtime.failure import ErrorContext, UnexpectedError, disk_is_full, explain_prefect_failure, explained_errors
+from flows.runtime.failure import (
+    ErrorContext,
+    UnexpectedError,
+    disk_is_full,
+    explain_prefect_failure,
+    explained_errors,
+)
 
 
 def failing(error: Exception, context: ErrorContext) -> WaspError:
@@ -48,7 +54,9 @@ def test_a_begun_run_says_its_step_and_how_to_go_on(tmp_path: Path) -> None:
     in_step(error, "generate clerk t=2")
     in_step(error, "an outer one")
     words = str(failing(error, begun(tmp_path / "wasp-desk-1")))
-    assert words.startswith("Step 'generate clerk t=2' failed: no such key. Next: wasp resume wasp-desk-1, or Retry")
+    assert words.startswith(
+        "Step 'generate clerk t=2' failed: no such key. Next: wasp resume wasp-desk-1, or Retry"
+    )
 
 
 def test_the_step_survives_another_process() -> None:
@@ -91,5 +99,8 @@ def test_a_stop_on_purpose_passes_as_it_is() -> None:
 
 def test_a_machine_too_busy_for_prefects_server_is_named(tmp_path: Path) -> None:
     slow = RuntimeError("Timed out while attempting to connect to ephemeral Prefect API server.")
-    with pytest.raises(WaspError, match="the machine is busy. Nothing was spent"), explain_prefect_failure(tmp_path):
+    with (
+        pytest.raises(WaspError, match="the machine is busy. Nothing was spent"),
+        explain_prefect_failure(tmp_path),
+    ):
         raise slow

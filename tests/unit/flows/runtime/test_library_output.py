@@ -20,7 +20,9 @@ def make_noise() -> None:
     for _ in tqdm(range(2), desc="Converting and de-quantizing"):
         pass
     # Python shows a warning so; pytest would collect it.
-    sys.stderr.write(warnings.formatwarning("is_gradient_checkpointing", FutureWarning, __file__, 1))
+    sys.stderr.write(
+        warnings.formatwarning("is_gradient_checkpointing", FutureWarning, __file__, 1)
+    )
     sys.stderr.write("--- Error logging to API ---\n")
 
 
@@ -36,7 +38,9 @@ def test_only_own_lines_reach_the_terminal(capsys: pytest.CaptureFixture[str]) -
     assert capsys.readouterr().err == "iteration 1\n"
 
 
-def test_a_verbose_command_shows_it(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_verbose_command_shows_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(CONSOLE_LEVEL, "INFO")
     with hidden_library_output():
         make_noise()
@@ -78,6 +82,8 @@ def test_what_threads_of_libraries_write_at_the_end_is_hidden() -> None:
         "from flows.runtime.library_output import hide_at_exit; hide_at_exit(); 1 / 0"
     )
     stored = {name: value for name, value in os.environ.items() if name != CONSOLE_LEVEL}
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=stored, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=stored, capture_output=True, text=True
+    )
     assert "ZeroDivisionError" in done.stderr
     assert "late noise" not in done.stderr

@@ -31,7 +31,9 @@ def test_a_folder_below_a_closed_one_is_closed(tmp_path: Path) -> None:
     assert not open_to_others(inner)
 
 
-def test_an_open_state_folder_is_refused_with_the_command_that_closes_it(shared_machine: Path) -> None:
+def test_an_open_state_folder_is_refused_with_the_command_that_closes_it(
+    shared_machine: Path,
+) -> None:
     with pytest.raises(ConfigError, match=f"mode 755.*chmod 700 {shared_machine}"):
         check_closed(shared_machine)
     shared_machine.chmod(0o700)

@@ -39,7 +39,10 @@ def id_of(run: Prepared) -> str:
 
 def test_how_a_run_is_executed_is_no_part_of_its_name(start: Callable[..., Prepared]) -> None:
     plain = id_of(start())
-    for execution in ({"max_workers": 7, "approval": True}, {"task_runner": "dask", "cluster": "tcp://127.0.0.1:8786"}):
+    for execution in (
+        {"max_workers": 7, "approval": True},
+        {"task_runner": "dask", "cluster": "tcp://127.0.0.1:8786"},
+    ):
         assert id_of(start(**execution)) == plain
     assert id_of(start(seed=1)) != plain
 
@@ -80,7 +83,9 @@ class Elsewhere(ConfiguredTaskRunner):
     in_threads = False
 
 
-def test_a_flow_executes_the_step_that_it_waits_for_unless_steps_belong_to_a_cluster(api: str) -> None:
+def test_a_flow_executes_the_step_that_it_waits_for_unless_steps_belong_to_a_cluster(
+    api: str,
+) -> None:
     seen: dict[str, Any] = {}
 
     @task_step("say {word}")
@@ -93,7 +98,9 @@ def test_a_flow_executes_the_step_that_it_waits_for_unless_steps_belong_to_a_clu
 
     def both(config: WaspConfig) -> None:
         seen["here"], seen["beside"] = run_step(say, "now"), value_of(submit_step(say, "soon"))
-        seen["names"] = [entry.state.name for entry in (submit_step(say, "named"),) if value_of(entry)]
+        seen["names"] = [
+            entry.state.name for entry in (submit_step(say, "named"),) if value_of(entry)
+        ]
         with pytest.raises(ConfigError, match="it cannot be"):
             run_step(refuse)
         with pytest.raises(ConfigError, match="it cannot be"):
@@ -140,7 +147,11 @@ def test_a_worker_opens_the_tools_of_a_run_once(start: Callable[..., Prepared]) 
     entry, two = pickle.loads(sent), pickle.loads(sent)
     assert entry is two
     assert entry is not tools
-    assert (entry.run_id, entry.home, entry.config.plms) == (tools.run_id, tools.home, tools.config.plms)
+    assert (entry.run_id, entry.home, entry.config.plms) == (
+        tools.run_id,
+        tools.home,
+        tools.config.plms,
+    )
     assert entry.model("clerk").identity == tools.model("clerk").identity
     assert pickle.loads(pickle.dumps(start(seed=1).tools)) is not entry
 
@@ -150,8 +161,20 @@ def test_a_worker_with_another_book_key_or_folder_opens_nothing(
 ) -> None:
     parts = stores.shared(start().tools.home)
     parts.check()
-    refused(parts, ConfigError, "artifacts are not shared", monkeypatch, WASP_HOME=str(tmp_path / "elsewhere"))
-    refused(parts, LedgerError, "uses the privacy ledger", monkeypatch, WASP_LEDGER_URL=f"sqlite:///{tmp_path}/b.db")
+    refused(
+        parts,
+        ConfigError,
+        "artifacts are not shared",
+        monkeypatch,
+        WASP_HOME=str(tmp_path / "elsewhere"),
+    )
+    refused(
+        parts,
+        LedgerError,
+        "uses the privacy ledger",
+        monkeypatch,
+        WASP_LEDGER_URL=f"sqlite:///{tmp_path}/b.db",
+    )
     (Path(parts.home) / "private" / "ledger.key").write_bytes(bytes(32))
     refused(parts, LedgerError, "uses the ledger key", monkeypatch)
 
@@ -167,7 +190,11 @@ def test_what_a_run_shares_is_said_by_its_own_process_alone(
 
 
 def refused(
-    parts: SharedStores, kind: type[WaspError], words: str, monkeypatch: pytest.MonkeyPatch, **variables: str
+    parts: SharedStores,
+    kind: type[WaspError],
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+    **variables: str,
 ) -> None:
     with monkeypatch.context() as changed:
         for name, value in variables.items():

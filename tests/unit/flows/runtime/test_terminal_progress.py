@@ -8,7 +8,14 @@ from rich.console import Console
 
 from connectors.interfaces.counts import duration
 from flows.runtime import terminal_progress
-from flows.runtime.terminal_progress import ENDING_ITERATIONS, Bars, Display, Work, connector_messages, show
+from flows.runtime.terminal_progress import (
+    ENDING_ITERATIONS,
+    Bars,
+    Display,
+    Work,
+    connector_messages,
+    show,
+)
 
 
 class Clock:
@@ -55,7 +62,9 @@ def test_one_delivery_of_a_batch_gives_no_rate(clock: Clock) -> None:
 def test_the_rate_is_that_of_finished_deliveries(clock: Clock) -> None:
     work = Work("write smollm2", 60, started=clock.now)
     deliver(work, 20, clock, after=40)
-    deliver(work, 1, clock, after=40)  # the second delivery has only begun: 21 texts did not take 80 s
+    deliver(
+        work, 1, clock, after=40
+    )  # the second delivery has only begun: 21 texts did not take 80 s
     assert work.describe() == "0.5/s, 78 s left"
     deliver(work, 19, clock, after=0)
     deliver(work, 20, clock, after=40)
@@ -128,14 +137,18 @@ def test_what_is_waited_for_is_named() -> None:
         assert "starting Prefect's temporary server" in shown_by(bars)
 
 
-def test_notices_and_warnings_of_connectors_are_shown_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_notices_and_warnings_of_connectors_are_shown_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     with connector_messages(), show():
         logging.getLogger("connectors.models").info("unpacking")
         logging.getLogger("connectors.models").warning("refused")
     assert capsys.readouterr().err == "unpacking\nwarning: refused\n"
 
 
-def test_quiet_shows_warnings_only(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_quiet_shows_warnings_only(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("WASP_QUIET", "1")
     with show() as display:
         display.say("iteration 1")

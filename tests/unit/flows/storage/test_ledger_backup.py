@@ -21,7 +21,10 @@ from tests.support.runs.prepared_run import good_rows, release, start, table
 @pytest.fixture
 def run(home: Path, tmp_path: Path) -> Prepared:
     """A run with one release in the book and among the files."""
-    made = start(home, private={"path": table(tmp_path / "rows.parquet", good_rows("private")), "name": "desk"})
+    made = start(
+        home,
+        private={"path": table(tmp_path / "rows.parquet", good_rows("private")), "name": "desk"},
+    )
     release(made, 0)
     return made
 
@@ -58,13 +61,19 @@ def test_backups_taken_while_a_run_writes_are_whole_and_the_latest_goes_into_a_f
     assert [path.name for path in tmp_path.glob("copy-0*")] == ["copy-0.db"], "one file each"
 
     monkeypatch.setenv("WASP_HOME", str(tmp_path / "fresh"))
-    assert ledger_backup.restore(file) == {"file": str(file), "datasets": ["desk"], "previous": None}
+    assert ledger_backup.restore(file) == {
+        "file": str(file),
+        "datasets": ["desk"],
+        "previous": None,
+    }
     assert len(open_ledger(tmp_path / "fresh").history("desk")) == sizes[-1]
     assert (tmp_path / "fresh/private/ledger.head").exists()
 
 
 @pytest.mark.parametrize("lost", [False, True])
-def test_an_older_backup_is_refused_and_changes_nothing(run: Prepared, tmp_path: Path, lost: bool) -> None:
+def test_an_older_backup_is_refused_and_changes_nothing(
+    run: Prepared, tmp_path: Path, lost: bool
+) -> None:
     ledger_backup.backup(tmp_path / "old.db")
     release(run, 1)
     ledger_backup.backup(tmp_path / "new.db")
@@ -72,10 +81,21 @@ def test_an_older_backup_is_refused_and_changes_nothing(run: Prepared, tmp_path:
         ledger_of(run).unlink()
         with pytest.raises(LedgerError, match=r"ledger\.head: entry \d+ of dataset 'desk'.*lost"):
             open_ledger(run.tools.home).datasets()
-    with pytest.raises(LedgerError, match=r"old.db was not restored.*ledger.head: entry \d+ of dataset 'desk'"):
+    with pytest.raises(
+        LedgerError, match=r"old.db was not restored.*ledger.head: entry \d+ of dataset 'desk'"
+    ):
         ledger_backup.restore(tmp_path / "old.db")
     ledger_backup.restore(tmp_path / "new.db")
-    assert len([entry for entry in open_ledger(run.tools.home).history("desk") if entry.kind == "release"]) == 2
+    assert (
+        len(
+            [
+                entry
+                for entry in open_ledger(run.tools.home).history("desk")
+                if entry.kind == "release"
+            ]
+        )
+        == 2
+    )
     assert budget.verify(None) == {"problems": []}
 
 
@@ -100,12 +120,16 @@ def test_a_changed_ledger_is_replaced_by_its_backup_and_a_changed_backup_is_not_
         ledger_backup.backup(tmp_path / "bad.db")
     assert not (tmp_path / "bad.db").exists()
     ledger_backup.restore(tmp_path / "copy.db")
-    with pytest.raises(LedgerError, match=r"changed.db was not restored; the ledger is as before.*does not verify"):
+    with pytest.raises(
+        LedgerError, match=r"changed.db was not restored; the ledger is as before.*does not verify"
+    ):
         ledger_backup.restore(tmp_path / "changed.db")
     assert budget.verify(None)["problems"] == []
 
 
-def test_the_log_of_the_lost_ledger_is_not_applied_to_the_copy(run: Prepared, tmp_path: Path) -> None:
+def test_the_log_of_the_lost_ledger_is_not_applied_to_the_copy(
+    run: Prepared, tmp_path: Path
+) -> None:
     """A ledger whose process died leaves its log behind; it must not outlive the ledger."""
     ledger_backup.backup(tmp_path / "copy.db")
     with closing(sqlite3.connect(ledger_of(run))) as database:
@@ -125,10 +149,14 @@ def test_nothing_is_restored_below_a_run_and_from_no_backup(run: Prepared, tmp_p
     with share_caches(run.tools.home), pytest.raises(ConfigError, match="Stop it, then restore"):
         ledger_backup.restore(tmp_path / "copy.db")
     (tmp_path / "text").write_text("no database" * 1000)
-    with pytest.raises(LedgerError, match="text was not restored; the ledger is as before.*not a database"):
+    with pytest.raises(
+        LedgerError, match="text was not restored; the ledger is as before.*not a database"
+    ):
         ledger_backup.restore(tmp_path / "text")
     with pytest.raises(ConfigError, match="nowhere: there is no such file"):
         ledger_backup.restore(tmp_path / "nowhere")
-    with pytest.raises(ConfigError, match=r"text: cannot be created .File exists.. Name a new file"):
+    with pytest.raises(
+        ConfigError, match=r"text: cannot be created .File exists.. Name a new file"
+    ):
         ledger_backup.backup(tmp_path / "text")
     assert budget.verify(None)["problems"] == []

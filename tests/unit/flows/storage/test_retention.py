@@ -68,7 +68,11 @@ def going(home: Path, free: bool = True, **rules: str) -> set[str]:
 
 def test_without_a_rule_nothing_that_somebody_can_use_goes(home: Path) -> None:
     assert going(home) == set()
-    left = "runs/old/.student.0123456789ab.tmp", "embeddings/.x.parquet.00.tmp", "runs/old/.manifest.json.part"
+    left = (
+        "runs/old/.student.0123456789ab.tmp",
+        "embeddings/.x.parquet.00.tmp",
+        "runs/old/.manifest.json.part",
+    )
     for path in (f"{left[0]}/head.npz", *left[1:]):
         put(home, path, OLD)
     assert going(home) == set(left), "what a death left"
@@ -82,11 +86,19 @@ TEXTS = "iteration=0/plm=clerk/samples.parquet"
     [
         (
             "intermediate_older_than",
-            {f"runs/old/{TEXTS}", f"embeddings/hash/{'a' * 32}.parquet", f"embeddings/hash/{'c' * 32}.parquet"},
+            {
+                f"runs/old/{TEXTS}",
+                f"embeddings/hash/{'a' * 32}.parquet",
+                f"embeddings/hash/{'c' * 32}.parquet",
+            },
         ),
         (
             "runs_older_than",
-            {f"runs/{name}/{file}" for name in ("old", "broken") for file in (TEXTS, "synthetic.parquet")},
+            {
+                f"runs/{name}/{file}"
+                for name in ("old", "broken")
+                for file in (TEXTS, "synthetic.parquet")
+            },
         ),
     ],
 )
@@ -96,7 +108,9 @@ def test_a_rule_takes_what_is_older_and_nothing_else(home: Path, rule: str, gone
 
 
 def test_a_wrong_age_is_refused_by_name() -> None:
-    with pytest.raises(ConfigError, match="runs_older_than: is not an age. Write an age such as 90m.*1.5h"):
+    with pytest.raises(
+        ConfigError, match="runs_older_than: is not an age. Write an age such as 90m.*1.5h"
+    ):
         clean(runs="1.5h")
 
 
@@ -108,7 +122,11 @@ def test_every_rule_together_leaves_releases_and_records_alone(home: Path) -> No
     paths = going(home, **dict.fromkeys(Retention.model_fields, "0m"))
     assert goes <= paths
     assert not stays & paths
-    assert not [path for path in paths if path.endswith(("release.parquet", "manifest.json", "summary.json"))]
+    assert not [
+        path
+        for path in paths
+        if path.endswith(("release.parquet", "manifest.json", "summary.json"))
+    ]
 
 
 def test_a_held_run_and_what_runs_share_is_left_alone_while_it_works(home: Path) -> None:
@@ -132,7 +150,9 @@ def test_answers_that_an_unfinished_run_may_need_stay(home: Path) -> None:
     chosen = choose(home, Retention(intermediate_older_than="30d"), later, True)
     assert "completions" not in {item.kind for item in chosen.going}
     assert any("run broken is not finished" in reason for reason in chosen.staying)
-    both = choose(home, Retention(intermediate_older_than="30d", runs_older_than="30d"), later, True)
+    both = choose(
+        home, Retention(intermediate_older_than="30d", runs_older_than="30d"), later, True
+    )
     assert any("1 completions" in entry.why for entry in both.going)
     remove(home, both.going)
     assert len(store.since("model", 0)) == 0
@@ -150,7 +170,9 @@ def test_what_was_noted_but_still_lies_there_is_not_lost(home: Path) -> None:
     assert (gone.texts, gone.dollars, gone.models) == (7, 0.5, ("clerk",))
 
 
-def test_what_this_machine_removed_is_there_while_a_shared_store_holds_it(home: Path, tmp_path: Path) -> None:
+def test_what_this_machine_removed_is_there_while_a_shared_store_holds_it(
+    home: Path, tmp_path: Path
+) -> None:
     shared = Artifacts(home, str(tmp_path / "store"))
     put(home, "runs/old/student/head.npz", OLD)
     for name in ("synthetic.parquet", "student/head.npz", "summary.json", "manifest.json"):
@@ -169,8 +191,15 @@ def test_what_this_machine_removed_is_there_while_a_shared_store_holds_it(home: 
     assert "synthetic rows" in stands["removed"]
 
 
-def test_a_finished_run_stays_finished_and_an_unfinished_one_stops_unless_set_to_pay(home: Path) -> None:
-    remove(home, choose(home, Retention(intermediate_older_than="30d", runs_older_than="30d"), NOW, True).going)
+def test_a_finished_run_stays_finished_and_an_unfinished_one_stops_unless_set_to_pay(
+    home: Path,
+) -> None:
+    remove(
+        home,
+        choose(
+            home, Retention(intermediate_older_than="30d", runs_older_than="30d"), NOW, True
+        ).going,
+    )
     stands = load_finished_summary(Artifacts(home), "old", respend=False)
     assert "7 texts by clerk, synthetic rows" in stands["removed"]
     with pytest.raises(LostArtifactsError, match="Nothing was generated or spent"):

@@ -19,7 +19,9 @@ Released = tuple[Prepared, ArtifactRef]
 
 def release(run: Prepared, step_key: str, respend: bool = False) -> str:
     name = run.tools.run_name
-    asked = ReleaseRequest(name.dataset, name.run_id, "vote-0", step_key, run.guarantee.noise.charge, respend)
+    asked = ReleaseRequest(
+        name.dataset, name.run_id, "vote-0", step_key, run.guarantee.noise.charge, respend
+    )
     return run.tools.ledger.release_once(asked, lambda: b"noisy").entry_hash
 
 
@@ -34,10 +36,14 @@ def released(home: Path, tmp_path: Path) -> Released:
     entry = release(run, "first")
     key = StepKey("vote", 1, {"private": name.fingerprint}, {})
     path = f"runs/{name.run_id}/iteration=0/release.parquet"
-    return run, run.tools.artifacts.write_table(path, pd.DataFrame({"near": [1]}), key, {"ledger_entry": entry})
+    return run, run.tools.artifacts.write_table(
+        path, pd.DataFrame({"near": [1]}), key, {"ledger_entry": entry}
+    )
 
 
-def test_a_release_that_names_no_entry_of_the_book_costs_more_than_nothing(home: Path, released: Released) -> None:
+def test_a_release_that_names_no_entry_of_the_book_costs_more_than_nothing(
+    home: Path, released: Released
+) -> None:
     run, ref = released
     manifest = home / Path(ref.path).with_name("_release.parquet.json")
     message = json.loads(manifest.read_text())

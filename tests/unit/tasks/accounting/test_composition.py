@@ -30,7 +30,9 @@ from tests.support.ledgers import gaussian_event, laplace_event
 SEVERAL = st.lists(
     st.one_of(
         st.builds(gaussian_event, st.floats(0.5, 50), st.integers(1, 9)),
-        st.builds(discrete_gaussian_event, st.floats(0.5, 50), st.floats(100, 5000), st.integers(1, 9)),
+        st.builds(
+            discrete_gaussian_event, st.floats(0.5, 50), st.floats(100, 5000), st.integers(1, 9)
+        ),
         st.builds(laplace_event, st.floats(0.01, 2), st.integers(1, 9)),
         st.builds(discrete_laplace_event, st.floats(0.01, 2), st.integers(1, 9)),
     ),
@@ -59,7 +61,9 @@ def test_the_gate_only_ever_rises_and_forgets_the_order(events: Any, last: Any, 
 @given(multiplier=st.floats(0.5, 50), sigma=st.floats(100, 5000), count=st.integers(1, 20))
 def test_a_count_equals_that_many_events(multiplier: float, sigma: float, count: int):
     many = filter_epsilon([discrete_gaussian_event(multiplier, sigma)] * count, 1e-5)
-    assert filter_epsilon([discrete_gaussian_event(multiplier, sigma, count)], 1e-5) == pytest.approx(many, rel=1e-12)
+    assert filter_epsilon(
+        [discrete_gaussian_event(multiplier, sigma, count)], 1e-5
+    ) == pytest.approx(many, rel=1e-12)
 
 
 def test_the_epsilon_of_integer_laplace_noise_is_the_worst_of_its_pure_epsilon():
@@ -70,7 +74,9 @@ def test_the_epsilon_of_integer_laplace_noise_is_the_worst_of_its_pure_epsilon()
 def test_equal_releases_without_gaussian_noise_compose_together():
     single = [laplace_event(0.1), discrete_laplace_event(0.2), gaussian_event(30.0)]
     counted = [laplace_event(0.1, 60), discrete_laplace_event(0.2, 60), gaussian_event(30.0, 60)]
-    assert second_opinion(single * 60, 1e-5) == pytest.approx(second_opinion(counted, 1e-5), rel=1e-14)
+    assert second_opinion(single * 60, 1e-5) == pytest.approx(
+        second_opinion(counted, 1e-5), rel=1e-14
+    )
 
 
 def test_gaussian_releases_cost_the_same_in_report_and_gate():
@@ -79,7 +85,11 @@ def test_gaussian_releases_cost_the_same_in_report_and_gate():
 
 
 def test_the_gate_never_states_less_than_the_numeric_composition():
-    for events in ([laplace_event(1), gaussian_event(0.9)], [laplace_event(0.1, 30)], [laplace_event(2, 3)]):
+    for events in (
+        [laplace_event(1), gaussian_event(0.9)],
+        [laplace_event(0.1, 30)],
+        [laplace_event(2, 3)],
+    ):
         assert filter_epsilon(events, 1e-5) >= epsilon_of(events, 1e-5)
 
 
@@ -97,8 +107,12 @@ def test_integer_noise_is_never_stated_cheaper_than_it_is():
 def test_unscaled_counts_are_never_stated_cheaper_than_they_are(sigma: float, count: int):
     from dp_accounting.pld import privacy_loss_distribution as pld
 
-    exact = pld.from_discrete_gaussian_mechanism(sigma, 1, use_connect_dots=True).self_compose(count)
-    stated = epsilon_of([{"type": "discrete_gaussian", "noise_multiplier": sigma, "count": count}], 1e-5)
+    exact = pld.from_discrete_gaussian_mechanism(sigma, 1, use_connect_dots=True).self_compose(
+        count
+    )
+    stated = epsilon_of(
+        [{"type": "discrete_gaussian", "noise_multiplier": sigma, "count": count}], 1e-5
+    )
     assert stated >= exact.get_epsilon_for_delta(1e-5) - 1e-6
 
 
@@ -108,7 +122,9 @@ def test_the_gaussian_that_replaces_pure_privacy_is_weaker_everywhere(epsilon: f
 
     mu = mu_of_pure(epsilon)
     false_alarm = np.linspace(1e-9, 1 - 1e-9, 20001)
-    pure = np.maximum.reduce([0 * false_alarm, 1 - np.exp(epsilon) * false_alarm, np.exp(-epsilon) * (1 - false_alarm)])
+    pure = np.maximum.reduce(
+        [0 * false_alarm, 1 - np.exp(epsilon) * false_alarm, np.exp(-epsilon) * (1 - false_alarm)]
+    )
     assert (ndtr(ndtri(1 - false_alarm) - mu) <= pure + 1e-12).all()
     corner = 1 / (1 + math.exp(epsilon))
     assert ndtr(ndtri(1 - corner) - mu) == pytest.approx(corner, rel=1e-9)
@@ -146,17 +162,24 @@ def test_integer_laplace_noise_is_counted_as_the_worst_of_its_epsilon():
     for scale, sensitivity in ((1.0, 1), (2.5, 10), (400.0, 100)):
         epsilon = sensitivity / scale
         for count in (1, 4):
-            exact = losses.from_discrete_laplace_mechanism(1 / scale, sensitivity).self_compose(count)
+            exact = losses.from_discrete_laplace_mechanism(1 / scale, sensitivity).self_compose(
+                count
+            )
             counted = epsilon_of([discrete_laplace_event(epsilon, count)], 1e-5)
             assert exact.get_epsilon_for_delta(1e-5) <= counted + 2e-4 * count
             assert counted <= count * epsilon + 2e-4 * count
-            assert counted <= filter_epsilon([discrete_laplace_event(epsilon, count)], 1e-5) + 2e-4 * count
+            assert (
+                counted
+                <= filter_epsilon([discrete_laplace_event(epsilon, count)], 1e-5) + 2e-4 * count
+            )
 
 
 @pytest.mark.parametrize("delta", [1e-12, 1e-9, 1e-5, 0.01])
 @pytest.mark.parametrize("mu", [1e-4, 0.02, 0.3, 1.5, 20.0])
 def test_the_closed_form_is_that_of_dp_accounting(mu: float, delta: float) -> None:
-    assert gaussian_epsilon(mu, delta) == pytest.approx(dp_accounting.get_epsilon_gaussian(1 / mu, delta), abs=1e-11)
+    assert gaussian_epsilon(mu, delta) == pytest.approx(
+        dp_accounting.get_epsilon_gaussian(1 / mu, delta), abs=1e-11
+    )
 
 
 @pytest.mark.parametrize("delta", [1e-12, 1e-11, 1e-5])
@@ -166,12 +189,19 @@ def test_a_sound_total_verifies_at_every_epsilon_and_delta_and_one_that_is_too_s
 ) -> None:
     multiplier = 1 / mu_of(epsilon, delta)
     paid = Charge(
-        "gaussian", discrete_gaussian_event(multiplier, 4000 * multiplier), 1.0, "", multiplier, "record", "add_remove"
+        "gaussian",
+        discrete_gaussian_event(multiplier, 4000 * multiplier),
+        1.0,
+        "",
+        multiplier,
+        "record",
+        "add_remove",
     )
 
     def verified(name: str, part: float) -> list[str]:
         ledger = PrivacyLedger(
-            f"sqlite:///{tmp_path / name}.db", lambda events, delta: part * filter_epsilon(events, delta)
+            f"sqlite:///{tmp_path / name}.db",
+            lambda events, delta: part * filter_epsilon(events, delta),
         )
         ledger.register("notes", "f" * 64, ["a"])
         ledger.reserve("notes", BudgetPlan("run", "wasp", delta, (paid,)), "me")

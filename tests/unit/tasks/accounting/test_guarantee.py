@@ -39,7 +39,11 @@ class Exposed:
     noise: None = None
 
     def charges(self) -> tuple[Charge, ...]:
-        return (Charge("none", non_private_event(), 0.0, "nothing bounds it", 0.0, "record", "add_remove"),)
+        return (
+            Charge(
+                "none", non_private_event(), 0.0, "nothing bounds it", 0.0, "record", "add_remove"
+            ),
+        )
 
 
 def votes(epsilon: float = 2.0, releases: int = 3) -> Drawn:
@@ -74,7 +78,11 @@ def test_the_error_of_numerical_composition_is_no_excess() -> None:
 
 def test_an_exposure_costs_infinity_and_no_release_nothing() -> None:
     exposed = Guarantee(Promise(math.inf, 1e-5), (Exposed(),))
-    assert (exposed.epsilon_exact, exposed.non_private, finite(exposed.epsilon_exact)) == (math.inf, True, None)
+    assert (exposed.epsilon_exact, exposed.non_private, finite(exposed.epsilon_exact)) == (
+        math.inf,
+        True,
+        None,
+    )
     closed = no_release()
     assert (closed.epsilon_exact, closed.non_private, closed.charges) == (0.0, False, ())
     assert (

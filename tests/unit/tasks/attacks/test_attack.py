@@ -32,7 +32,9 @@ FEW, MANY = 400, 1500
 
 
 def votes(**privacy: Any) -> SumsAttack:
-    return vote_attack(calibrate(VotePrivacy(**{"epsilon": 4.0, "delta": 1e-5, "releases": 4} | privacy)))
+    return vote_attack(
+        calibrate(VotePrivacy(**{"epsilon": 4.0, "delta": 1e-5, "releases": 4} | privacy))
+    )
 
 
 def density(**privacy: Any) -> SumsAttack:
@@ -41,11 +43,15 @@ def density(**privacy: Any) -> SumsAttack:
 
 def phrases(part: Any, setting: Any, **privacy: Any) -> SumsAttack:
     sizes = {"terms": 3, "frequencies": 3, "keyphrases": 4} | privacy
-    return phrases_attacks.phrases_attack(calibrate_sums(PartPrivacy(part, 4.0, setting=setting, **sizes)))
+    return phrases_attacks.phrases_attack(
+        calibrate_sums(PartPrivacy(part, 4.0, setting=setting, **sizes))
+    )
 
 
 def teachers(part: Any, kind: Any = "gaussian") -> SumsAttack:
-    return teachers_attacks.teachers_attack(calibrate_sums(TeacherPrivacy(part, 4.0, 1e-5, 6, kind)))
+    return teachers_attacks.teachers_attack(
+        calibrate_sums(TeacherPrivacy(part, 4.0, 1e-5, 6, kind))
+    )
 
 
 PERSON = {"protects": "person", "rows_per_person": 4}
@@ -79,7 +85,8 @@ REPLACED: dict[str, Callable[[], SumsAttack]] = {
 def narrow(case: SumsAttack, factor: float = 3.0) -> Callable[[Any], list[Any]]:
     """VoteNoise smaller than claimed."""
     return lambda side: [
-        case.clean(side) + np.rint((sums - case.clean(side)) / factor).astype(np.int64) for sums in case.draw(side)
+        case.clean(side) + np.rint((sums - case.clean(side)) / factor).astype(np.int64)
+        for sums in case.draw(side)
     ]
 
 
@@ -106,7 +113,9 @@ def same_noise_everywhere(case: SumsAttack) -> Callable[[Any], list[Any]]:
 
 def far_without_noise(case: SumsAttack) -> Callable[[Any], list[Any]]:
     half = len(case.direction) // 2
-    return lambda side: [np.concatenate([sums[:half], case.clean(side)[half:]]) for sums in case.draw(side)]
+    return lambda side: [
+        np.concatenate([sums[:half], case.clean(side)[half:]]) for sums in case.draw(side)
+    ]
 
 
 @pytest.mark.statistical
@@ -120,7 +129,10 @@ def test_the_sound_mechanism_passes_and_the_bound_comes_near_the_claim(name: str
         assert strength.bound > 0
     else:
         assert strength.bound > strength.claimed - 1.6
-        apart, way = (float(number) for number in re.findall(r"(\d\.\d\d) (?:standard|of the)", strength.remark))
+        apart, way = (
+            float(number)
+            for number in re.findall(r"(\d\.\d\d) (?:standard|of the)", strength.remark)
+        )
         assert apart == pytest.approx(strength.claimed, abs=6 * (2 / FEW) ** 0.5 + 0.05)
         assert way == pytest.approx(1.0, abs=6 * (2 / FEW) ** 0.5 / strength.claimed)
 
@@ -128,9 +140,15 @@ def test_the_sound_mechanism_passes_and_the_bound_comes_near_the_claim(name: str
 @pytest.mark.parametrize("name", [name for name in CASES if name != "densities as printed"])
 def test_the_canary_moves_the_release_as_far_as_the_promise_allows(name: str) -> None:
     case = CASES[name]()
-    moved = np.abs(case.direction).sum() if case.noise.kind == "laplace" else np.linalg.norm(case.direction)
+    moved = (
+        np.abs(case.direction).sum()
+        if case.noise.kind == "laplace"
+        else np.linalg.norm(case.direction)
+    )
     scale_int = case.noise.sigma_int if isinstance(case.noise, VoteNoise) else case.noise.scale_int
-    assert math.sqrt(case.noise.releases) * moved / scale_int == pytest.approx(case.claimed, rel=0.02)
+    assert math.sqrt(case.noise.releases) * moved / scale_int == pytest.approx(
+        case.claimed, rel=0.02
+    )
 
 
 @pytest.mark.statistical
@@ -141,24 +159,39 @@ def test_a_sound_mechanism_for_replaced_records_passes(name: str) -> None:
     assert all(finding.passed for finding in case.findings(FEW))
 
 
-SABOTAGED = [(name, how) for name in CASES for how in (narrow, reused, twice) if name != "densities as printed"]
-SABOTAGED += [("votes", same_noise_everywhere), ("votes", far_without_noise), ("density", same_noise_everywhere)]
+SABOTAGED = [
+    (name, how)
+    for name in CASES
+    for how in (narrow, reused, twice)
+    if name != "densities as printed"
+]
+SABOTAGED += [
+    ("votes", same_noise_everywhere),
+    ("votes", far_without_noise),
+    ("density", same_noise_everywhere),
+]
 
 
 @pytest.mark.runs
 @pytest.mark.statistical
-@pytest.mark.parametrize(("name", "how"), SABOTAGED, ids=lambda value: getattr(value, "__name__", value))
+@pytest.mark.parametrize(
+    ("name", "how"), SABOTAGED, ids=lambda value: getattr(value, "__name__", value)
+)
 def test_a_sabotaged_mechanism_is_caught(name: str, how: Callable[[SumsAttack], Any]) -> None:
     case = CASES[name]()
     assert not all(
         finding.passed
-        for finding in replace(case, draw=how(case)).findings(3 * MANY if case.noise.kind == "laplace" else FEW)
+        for finding in replace(case, draw=how(case)).findings(
+            3 * MANY if case.noise.kind == "laplace" else FEW
+        )
     )
 
 
 @pytest.mark.runs
 @pytest.mark.statistical
-@pytest.mark.parametrize("privacy", [{"releases": 2, "votes": 2}, {"releases": 2, "votes": 1, "sides": 1}])
+@pytest.mark.parametrize(
+    "privacy", [{"releases": 2, "votes": 2}, {"releases": 2, "votes": 1, "sides": 1}]
+)
 def test_noise_that_is_a_square_root_of_two_too_small_is_caught(privacy: dict[str, Any]) -> None:
     """Missed once in 10^7 audits of so many trials."""
     case = votes(**privacy)
@@ -174,7 +207,9 @@ def test_noise_that_two_bins_share_is_noticed_in_few_releases(trials: int) -> No
 
 @pytest.mark.statistical
 def test_the_printed_density_does_not_keep_its_epsilon_for_a_document_of_ten_keyphrases() -> None:
-    noise = calibrate_sums(PartPrivacy("density", 2.0, setting="paper", keyphrases=10, frequencies=1))
+    noise = calibrate_sums(
+        PartPrivacy("density", 2.0, setting="paper", keyphrases=10, frequencies=1)
+    )
     strength = phrases_attacks.phrases_attack(noise).findings(1000)[0]
     assert strength.bound > 2 * noise.epsilon_stated
     assert strength.passed, "what the ledger is charged, M times eps / 2, does hold"
@@ -204,7 +239,10 @@ def test_few_terms_frequencies_or_queries_have_the_noise_of_many(part: Any, sett
 
 
 def test_the_votes_of_parties_and_of_evolution_are_attacked_under_their_own_names() -> None:
-    central, near = calibrate(VotePrivacy(4, 1e-5, 1)), calibrate(VotePrivacy(4, 1e-5, 1, votes=1, sides=1))
+    central, near = (
+        calibrate(VotePrivacy(4, 1e-5, 1)),
+        calibrate(VotePrivacy(4, 1e-5, 1, votes=1, sides=1)),
+    )
     attacks = [vote_attack(central), vote_attack(near)]
     attacks.append(federated_vote_attack(central, Parties(3, 3, 1)))
     assert [attack.name for attack in attacks] == ["wasp tight", "pe", "federated"]
@@ -271,8 +309,18 @@ def one_share_for_all_rounds() -> Share:
 
 MUTANTS: dict[str, tuple[VoteNoise, Callable[[], Share], Parties, int]] = {
     "one party adds no noise": (LOUD, one_adds_nothing, Parties(3, 3, 1), 700),
-    "shares are made as if nobody colluded": (LOUD, nobody_is_thought_to_collude, Parties(4, 4, 2), 700),
-    "a share is drawn once for all rounds": (TWICE, one_share_for_all_rounds, Parties(3, 3, 1), 300),
+    "shares are made as if nobody colluded": (
+        LOUD,
+        nobody_is_thought_to_collude,
+        Parties(4, 4, 2),
+        700,
+    ),
+    "a share is drawn once for all rounds": (
+        TWICE,
+        one_share_for_all_rounds,
+        Parties(3, 3, 1),
+        300,
+    ),
 }
 
 
@@ -281,7 +329,9 @@ MUTANTS: dict[str, tuple[VoteNoise, Callable[[], Share], Parties, int]] = {
 def test_a_sabotaged_federation_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     noise, sabotage, parties, trials = MUTANTS[name]
     monkeypatch.setattr(party_vote, "add_noise_share", sabotage())
-    assert not all(finding.passed for finding in federated_vote_attack(noise, parties).findings(trials))
+    assert not all(
+        finding.passed for finding in federated_vote_attack(noise, parties).findings(trials)
+    )
 
 
 @pytest.mark.statistical
@@ -294,7 +344,9 @@ def test_a_sabotaged_federation_is_caught(name: str, monkeypatch: pytest.MonkeyP
     ],
     ids=["one of three colludes", "near alone", "person, two of three collude"],
 )
-def test_a_sound_federation_passes_and_the_bound_comes_near_the_claim(privacy: VotePrivacy, parties: Parties) -> None:
+def test_a_sound_federation_passes_and_the_bound_comes_near_the_claim(
+    privacy: VotePrivacy, parties: Parties
+) -> None:
     findings = federated_vote_attack(calibrate(privacy), parties).findings(150)
     assert all(finding.passed for finding in findings), findings
     assert findings[0].bound >= findings[0].claimed - 1.6

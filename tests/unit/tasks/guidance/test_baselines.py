@@ -23,7 +23,9 @@ def released(samples: pd.DataFrame, near: list[int]) -> pd.DataFrame:
 
 def test_those_with_most_votes_of_each_class_live_on() -> None:
     samples = population({"a": 4, "b": 3})
-    stored = survivors(released(samples, [5, -900, 70, 6, 1, 300, 2]), samples, Survival({"a": 2, "b": 1}), 10.0)
+    stored = survivors(
+        released(samples, [5, -900, 70, 6, 1, 300, 2]), samples, Survival({"a": 2, "b": 1}), 10.0
+    )
     assert stored[["sample_id", "label", "rank", "score", "times"]].values.tolist() == [
         [14, "a", 1, 70.0, 1],
         [21, "a", 2, 6.0, 1],
@@ -34,7 +36,9 @@ def test_those_with_most_votes_of_each_class_live_on() -> None:
 def test_the_threshold_is_counted_in_standard_deviations_and_taken_off() -> None:
     samples = population({"a": 3})
     near = [100, 45, 39]
-    stored = survivors(released(samples, near), samples, Survival({"a": 3000}, "draw", threshold=2.0, seed=1), 20.0)
+    stored = survivors(
+        released(samples, near), samples, Survival({"a": 3000}, "draw", threshold=2.0, seed=1), 20.0
+    )
     assert stored["sample_id"].tolist() == [0, 7], "39 is below 2 x 20"
     assert stored["score"].tolist() == [60.0, 5.0]
     assert stored["times"].sum() == 3000
@@ -58,8 +62,13 @@ def test_a_small_or_empty_class_shifts_no_other_and_keeps_its_texts() -> None:
     samples = population({"a": 2, "c": 5})
     survival = Survival({"a": 4, "b": 4, "c": 2})
     stored = survivors(released(samples, [3, 4, 9, 1, 8, 2, 7]), samples, survival, 1.0)
-    assert stored.groupby("label")["sample_id"].apply(list).to_dict() == {"a": [7, 0], "c": [14, 28]}
-    again = survivors(released(samples, [3, 4, 9, 1, 8, 2, 7]).iloc[::-1], samples.iloc[::-1], survival, 1.0)
+    assert stored.groupby("label")["sample_id"].apply(list).to_dict() == {
+        "a": [7, 0],
+        "c": [14, 28],
+    }
+    again = survivors(
+        released(samples, [3, 4, 9, 1, 8, 2, 7]).iloc[::-1], samples.iloc[::-1], survival, 1.0
+    )
     assert again["sample_id"].tolist() == stored["sample_id"].tolist()
 
 
@@ -67,7 +76,9 @@ def test_equal_seeds_draw_equally_and_other_seeds_do_not() -> None:
     samples = population({"a": 60})
     near = list(range(60))
     draws = [
-        survivors(released(samples, near), samples, Survival({"a": 30}, "draw", seed=seed), 1.0)["times"].tolist()
+        survivors(released(samples, near), samples, Survival({"a": 30}, "draw", seed=seed), 1.0)[
+            "times"
+        ].tolist()
         for seed in (1, 1, 2)
     ]
     assert draws[0] == draws[1] != draws[2]
@@ -93,7 +104,9 @@ def test_with_too_few_texts_each_is_a_candidate_once():
 
 def by_hand(learned, checks, judged, classes):
     """Influence from whole matrices: the curvature as one block matrix, solved directly."""
-    weight, bias = fit_logistic(learned.vectors, learned.targets, learned.weights, classes, PROBE_STRENGTH)
+    weight, bias = fit_logistic(
+        learned.vectors, learned.targets, learned.weights, classes, PROBE_STRENGTH
+    )
     centre = learned.vectors.mean(axis=0)
     spread = np.sqrt(((learned.vectors - centre) ** 2).sum(axis=1).mean())
 
@@ -113,7 +126,10 @@ def by_hand(learned, checks, judged, classes):
         unit = np.eye(classes)[target]
         slope += np.kron(p[target] * (p - unit), row) / len(checks.targets)
     steps = np.linalg.solve(curvature, slope)
-    return [steps @ np.kron(likely[at] - np.eye(classes)[learned.targets[at]], rows[at]) for at in judged]
+    return [
+        steps @ np.kron(likely[at] - np.eye(classes)[learned.targets[at]], rows[at])
+        for at in judged
+    ]
 
 
 def test_influence_is_the_gradient_times_the_inverse_curvature_times_the_gradient():

@@ -58,8 +58,13 @@ def by_hand(release, samples, top):
         distinct = rows["text"].str.casefold().nunique()
         bad = min(top, max(distinct - top, min(top, distinct) // 2))
         seen = set()
-        for kind, score, number in (("good", "near", min(top, distinct - bad)), ("bad", "far", bad)):
-            for row in rows.sort_values([score, "sample_id"], ascending=[False, True]).to_dict("records"):
+        for kind, score, number in (
+            ("good", "near", min(top, distinct - bad)),
+            ("bad", "far", bad),
+        ):
+            for row in rows.sort_values([score, "sample_id"], ascending=[False, True]).to_dict(
+                "records"
+            ):
                 text = row["text"].casefold()
                 if number and text not in seen:
                     seen.add(text)
@@ -72,7 +77,9 @@ def by_hand(release, samples, top):
 @given(votes, st.integers(1, 9), st.integers(0, 3))
 def test_the_selection_is_that_of_plain_python_in_any_order_of_rows(rows, top, left_out):
     near, far, labels, texts = ([row[k] for row in rows] for k in range(4))
-    release, samples = tables(near, far, labels, [f"Text {n // 2}" if n % 2 else f"text {n // 2}" for n in texts])
+    release, samples = tables(
+        near, far, labels, [f"Text {n // 2}" if n % 2 else f"text {n // 2}" for n in texts]
+    )
     release = release.iloc[left_out:]
     expected = by_hand(release, samples, top)
     for some, written in (

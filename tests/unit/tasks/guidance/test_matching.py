@@ -19,14 +19,18 @@ def world(rows: int = 50, texts: int = 200, seed: int = 0) -> tuple[Any, ...]:
     centres, shift = 2 * rng.standard_normal((2, WIDTH)), spread * rng.standard_normal(WIDTH)
     labels, of_rows = np.repeat(LABELS, texts // 2), np.repeat(LABELS, rows)
     made = np.repeat(centres, texts // 2, axis=0) + spread * rng.standard_normal((texts, WIDTH))
-    real = np.repeat(centres + shift, rows, axis=0) + spread * rng.standard_normal((2 * rows, WIDTH))
+    real = np.repeat(centres + shift, rows, axis=0) + spread * rng.standard_normal(
+        (2 * rows, WIDTH)
+    )
     return made, labels, real, of_rows
 
 
 def density(real: Any, of_rows: Any, sigma: float, seed: int = 1) -> Density:
     features = features_of(real)
     sums = np.stack([features[of_rows == label].sum(axis=0) for label in LABELS])
-    return Density(LABELS, sums + sigma * np.random.default_rng(seed).standard_normal(sums.shape), sigma)
+    return Density(
+        LABELS, sums + sigma * np.random.default_rng(seed).standard_normal(sums.shape), sigma
+    )
 
 
 def points_of(made: Any) -> Any:
@@ -59,9 +63,13 @@ def test_without_noise_the_expected_means_come_to_those_of_the_rows_as_these_bec
 
 
 @pytest.mark.parametrize(
-    ("sigma", "of_noisy", "of_texts"), [(1.08, 1.5, 0.2), (3.73, 0.7, 0.7)], ids=["epsilon 4", "epsilon 1"]
+    ("sigma", "of_noisy", "of_texts"),
+    [(1.08, 1.5, 0.2), (3.73, 0.7, 0.7)],
+    ids=["epsilon 4", "epsilon 1"],
 )
-def test_loud_noise_does_not_carry_expected_means_away(sigma: float, of_noisy: float, of_texts: float) -> None:
+def test_loud_noise_does_not_carry_expected_means_away(
+    sigma: float, of_noisy: float, of_texts: float
+) -> None:
     made, labels, real, of_rows = world()
     truth, points = true_means(real, of_rows), points_of(made)
     texts = np.stack([points[labels == label].mean(axis=0) for label in LABELS])
@@ -69,7 +77,12 @@ def test_loud_noise_does_not_carry_expected_means_away(sigma: float, of_noisy: f
     for seed in range(20):
         released = density(real, of_rows, sigma, seed)
         raw = body(released.sums) / 50
-        errors.append([((entry - truth) ** 2).sum() for entry in (expect(released, points, labels).means, raw, texts)])
+        errors.append(
+            [
+                ((entry - truth) ** 2).sum()
+                for entry in (expect(released, points, labels).means, raw, texts)
+            ]
+        )
     ours, noisy, none = np.mean(errors, axis=0)
     assert ours < of_noisy * noisy
     assert ours < of_texts * none
@@ -118,7 +131,9 @@ def test_good_examples_are_like_private_rows_and_bad_ones_what_there_is_too_much
         own = labels == label
         good, bad = examples(points[own], result.of(label), -missing[own], 8)
         ranks = (points[own] @ truth[position]).argsort().argsort() / (own.sum() - 1)
-        expected = (points[own] @ (truth[position] - points[own].mean(axis=0))).argsort().argsort() / (own.sum() - 1)
+        expected = (
+            points[own] @ (truth[position] - points[own].mean(axis=0))
+        ).argsort().argsort() / (own.sum() - 1)
         assert ranks[good].mean() > 0.85
         assert expected[bad].mean() < 0.2
 

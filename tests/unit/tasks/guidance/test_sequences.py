@@ -41,7 +41,10 @@ def test_phrases_are_drawn_in_proportion_to_their_estimates() -> None:
     share = np.bincount(drawn, minlength=5) / len(drawn)
     assert np.abs(share - np.array([4, 2, 0, 0, 1]) / 7).max() < 0.02
     sharp = draw(scores, SequenceChoice(0, 2.0), np.random.default_rng(0))
-    assert np.abs(np.bincount(sharp, minlength=5) / len(sharp) - np.array([16, 4, 0, 0, 1]) / 21).max() < 0.02
+    assert (
+        np.abs(np.bincount(sharp, minlength=5) / len(sharp) - np.array([16, 4, 0, 0, 1]) / 21).max()
+        < 0.02
+    )
     top = draw(scores, SequenceChoice(2, 1.0), np.random.default_rng(0))
     assert set(top.tolist()) == {0, 1}
 
@@ -54,7 +57,9 @@ def test_where_no_estimate_is_above_zero_every_allowed_phrase_is_equally_likely(
 
 
 @pytest.mark.parametrize("sampling", ["independent", "iterative"])
-def test_sequences_follow_their_class_repeat_no_phrase_and_can_be_drawn_again(sampling: str) -> None:
+def test_sequences_follow_their_class_repeat_no_phrase_and_can_be_drawn_again(
+    sampling: str,
+) -> None:
     requested, vectors = shape(sampling), np.eye(TERMS)
     requested = Shape(requested.sampling, 3, 3000, 4.0 if sampling == "independent" else 1.5, True)
     members = members_of(requested, vectors, 0)
@@ -62,13 +67,20 @@ def test_sequences_follow_their_class_repeat_no_phrase_and_can_be_drawn_again(sa
     sums = np.stack(
         [
             np.concatenate(
-                [30 * features_at(entry.of(windows(phrases, entry.places)), None).mean(axis=0) for entry in members]
+                [
+                    30 * features_at(entry.of(windows(phrases, entry.places)), None).mean(axis=0)
+                    for entry in members
+                ]
             )
             for phrases in documents
         ]
     )
-    first = draw_sequences(requested, members, sums, 60, SequenceChoice(3, 1.0), np.random.default_rng(0))
-    again = draw_sequences(requested, members, sums, 60, SequenceChoice(3, 1.0), np.random.default_rng(0))
+    first = draw_sequences(
+        requested, members, sums, 60, SequenceChoice(3, 1.0), np.random.default_rng(0)
+    )
+    again = draw_sequences(
+        requested, members, sums, 60, SequenceChoice(3, 1.0), np.random.default_rng(0)
+    )
     assert np.array_equal(first, again)
     assert first.shape == (120, 3)
     assert all(len(set(row)) == 3 for row in first.tolist())
@@ -82,9 +94,13 @@ def test_independent_phrases_are_drawn_from_the_whole_density_and_may_repeat() -
     """Section 2 (ii) and appendix A.2: L i.i.d. samples of the multinomial distribution over all terms."""
     requested = Shape("independent", 5, 2000)
     members = members_of(requested, np.eye(TERMS), 0)
-    sums = 10 * features_at(members[0].of(np.array([[0], [0], [1]])), None).mean(axis=0, keepdims=True)
+    sums = 10 * features_at(members[0].of(np.array([[0], [0], [1]])), None).mean(
+        axis=0, keepdims=True
+    )
     count = 8_000
-    drawn = draw_sequences(requested, members, sums, count, SequenceChoice(repeats=True), np.random.default_rng(0))
+    drawn = draw_sequences(
+        requested, members, sums, count, SequenceChoice(repeats=True), np.random.default_rng(0)
+    )
     scores = np.maximum(estimates(members[0], sums, np.zeros((1, 0), dtype=np.int64), 0)[0], 0)
     expected = scores / scores.sum()
     for position in range(requested.length):
@@ -92,14 +108,18 @@ def test_independent_phrases_are_drawn_from_the_whole_density_and_may_repeat() -
         assert np.abs(share - expected).max() < 0.033
     pairs = np.zeros((TERMS, TERMS))
     np.add.at(pairs, (drawn[:, 0], drawn[:, 1]), 1 / count)
-    assert np.abs(pairs - np.outer(expected, expected)).max() < 0.033, "a phrase does not depend on the one before"
+    assert np.abs(pairs - np.outer(expected, expected)).max() < 0.033, (
+        "a phrase does not depend on the one before"
+    )
     assert any(len(set(row)) < requested.length for row in drawn.tolist())
 
 
 def test_an_iterative_sequence_repeats_a_phrase_only_on_request() -> None:
     requested = Shape("iterative", 4, 400)
     members = members_of(requested, np.eye(TERMS), 0)
-    once = np.concatenate([features_at(entry.of(windows([2, 2], entry.places)), None)[0] for entry in members])[None]
+    once = np.concatenate(
+        [features_at(entry.of(windows([2, 2], entry.places)), None)[0] for entry in members]
+    )[None]
     for repeats in (False, True):
         choice = SequenceChoice(top=3, repeats=repeats)
         drawn = draw_sequences(requested, members, 20 * once, 50, choice, np.random.default_rng(0))

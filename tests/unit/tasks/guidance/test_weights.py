@@ -17,7 +17,9 @@ PLMS = ("x", "y", "z")
 
 def tables(near, writers):
     ids = np.arange(len(near), dtype=np.int64)
-    return pd.DataFrame({"sample_id": ids, "near": near}), pd.DataFrame({"sample_id": ids, "plm": list(writers)})
+    return pd.DataFrame({"sample_id": ids, "near": near}), pd.DataFrame(
+        {"sample_id": ids, "plm": list(writers)}
+    )
 
 
 def weights(*arguments, **options):
@@ -50,7 +52,9 @@ def test_a_split_is_by_largest_remainder_and_a_starved_plm_writes_five_percent_o
             allocate(10, impossible)
 
 
-some_weights = st.lists(st.floats(0, 1e6), min_size=1, max_size=12).filter(lambda values: sum(values) > 0)
+some_weights = st.lists(st.floats(0, 1e6), min_size=1, max_size=12).filter(
+    lambda values: sum(values) > 0
+)
 
 
 @settings(max_examples=200, deadline=None)
@@ -63,7 +67,9 @@ def test_every_split_is_exact_fair_and_above_the_floor(total, values, floor):
     assert min(counts.values()) >= int(floor * total / len(values) + 1e-9)
     for entry, weight in named.items():
         assert all(counts[entry] >= counts[other] for other in named if weight > named[other])
-        assert all(abs(counts[entry] - counts[other]) <= 1 for other in named if weight == named[other])
+        assert all(
+            abs(counts[entry] - counts[other]) <= 1 for other in named if weight == named[other]
+        )
         assert floor or abs(counts[entry] - total * weight / sum(values)) < 1 + 1e-6
 
 
@@ -73,12 +79,16 @@ def by_hand(rows):
         return [1 / len(PLMS)] * len(PLMS)
     totals = [max(0, sum(near for near, plm in rows if plm == name)) for name in PLMS]
     sizes = [sum(plm == name for _, plm in rows) / len(rows) for name in PLMS]
-    raw = [total / sum(totals) / size if size else 1 for total, size in zip(totals, sizes, strict=True)]
+    raw = [
+        total / sum(totals) / size if size else 1 for total, size in zip(totals, sizes, strict=True)
+    ]
     return [weight / sum(raw) for weight in raw]
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(st.tuples(st.integers(-1000, 1000), st.sampled_from(PLMS)), max_size=60), st.booleans())
+@given(
+    st.lists(st.tuples(st.integers(-1000, 1000), st.sampled_from(PLMS)), max_size=60), st.booleans()
+)
 def test_weights_are_those_of_plain_python_in_any_order_of_rows(rows, softmax):
     release, samples = tables([row[0] for row in rows], [row[1] for row in rows])
     table = weigh(release, samples, PLMS, "softmax" if softmax else "linear")
@@ -89,7 +99,9 @@ def test_weights_are_those_of_plain_python_in_any_order_of_rows(rows, softmax):
         assert list(table["weight"]) == pytest.approx(by_hand(rows))
         other = weigh(release.iloc[::-1], samples.sample(frac=1, random_state=0), PLMS)
         assert list(other["weight"]) == pytest.approx(list(table["weight"]))
-    assert sum(allocate(1200, dict(zip(table["plm"], table["weight"], strict=True))).values()) == 1200
+    assert (
+        sum(allocate(1200, dict(zip(table["plm"], table["weight"], strict=True))).values()) == 1200
+    )
 
 
 # --- classes
@@ -99,7 +111,11 @@ def test_the_spare_texts_of_a_count_go_round_the_classes():
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(st.integers(0, 500), min_size=1, max_size=8), st.integers(1, 12), st.integers(0, 10_000))
+@given(
+    st.lists(st.integers(0, 500), min_size=1, max_size=8),
+    st.integers(1, 12),
+    st.integers(0, 10_000),
+)
 def test_classes_stay_balanced_within_each_plm_and_over_all(counts, classes, offset):
     labels = [f"label {k}" for k in range(classes)]
     dealt = [per_class(count, labels, offset + sum(counts[:k])) for k, count in enumerate(counts)]

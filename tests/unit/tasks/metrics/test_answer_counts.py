@@ -6,10 +6,18 @@ import pandas as pd
 import pytest
 
 from connectors.interfaces.traffic import Traffic
-from tasks.metrics.answer_counts import AnswerCounts, count_answers, describe_findings, describe_problems
+from tasks.metrics.answer_counts import (
+    AnswerCounts,
+    count_answers,
+    describe_findings,
+    describe_problems,
+)
 from tests.support.data.reports import one_iteration
 
-WHOLE, CUT = "It hurts since Monday. Rest helps.", "It hurts since Monday. Rest helps only when I lie on the left"
+WHOLE, CUT = (
+    "It hurts since Monday. Rest helps.",
+    "It hurts since Monday. Rest helps only when I lie on the left",
+)
 
 
 def test_counts_are_summed_over_iterations_and_by_model() -> None:
@@ -21,7 +29,13 @@ def test_counts_are_summed_over_iterations_and_by_model() -> None:
         "endpoints": endpoints,
     }
     facts = [one_iteration(number, **of_iteration) for number in range(2)]
-    texts = pd.DataFrame({"plm": ["gpt"] * 3 + ["small"], "text": [WHOLE, CUT, WHOLE, WHOLE], "finish_reason": "stop"})
+    texts = pd.DataFrame(
+        {
+            "plm": ["gpt"] * 3 + ["small"],
+            "text": [WHOLE, CUT, WHOLE, WHOLE],
+            "finish_reason": "stop",
+        }
+    )
     counts = count_answers(facts, texts)
     assert counts == {
         "gpt": AnswerCounts(3, 1, 20, 2, {"format": 4}, 20, 8, ("mini",), 2),
@@ -46,8 +60,15 @@ def test_a_run_is_degraded_above_a_quarter(cut: int, problems: int) -> None:
 
 
 def test_mlflow_gets_the_counts_by_model_and_reason() -> None:
-    facts = replace(one_iteration(0), cut={"gpt-4o": 2}, several={"gpt-4o": 3}, failures={"gpt-4o": {"format": 4}})
-    facts = replace(facts, endpoints={"gpt-4o at h": Traffic(answered=9, from_others=5, short_prompts=6)})
+    facts = replace(
+        one_iteration(0),
+        cut={"gpt-4o": 2},
+        several={"gpt-4o": 3},
+        failures={"gpt-4o": {"format": 4}},
+    )
+    facts = replace(
+        facts, endpoints={"gpt-4o at h": Traffic(answered=9, from_others=5, short_prompts=6)}
+    )
     numbers = facts.metrics()
     names = ("cut", "several", "left_out_format", "calls_from_others", "calls_short_prompts")
     assert [numbers[f"{name}/gpt-4o"] for name in names] == [2.0, 3.0, 4.0, 5.0, 6.0]

@@ -9,7 +9,15 @@ from scipy.stats import ttest_rel
 
 from flows.compare import text
 from flows.compare.values import summary_of
-from tasks.metrics.comparison import CellResult, Difference, adjusted, difference, mean_curve, mean_of, verdict
+from tasks.metrics.comparison import (
+    CellResult,
+    Difference,
+    adjusted,
+    difference,
+    mean_curve,
+    mean_of,
+    verdict,
+)
 from tasks.reporting.compare_plots import drawings
 from tasks.reporting.compare_report import claim_cells, claims, markdown, page, seconds_of, tables
 from tasks.reporting.compare_results import Comparison
@@ -18,7 +26,9 @@ from tests.support.golden_pages import check_page
 OURS, THEIRS = [0.81, 0.84, 0.79, 0.86], [0.78, 0.83, 0.80, 0.80]
 
 
-def answer(row: str, seed: int, value: float | None, column: str = "all", **more: object) -> CellResult:
+def answer(
+    row: str, seed: int, value: float | None, column: str = "all", **more: object
+) -> CellResult:
     state = "failed" if value is None else "done"
     return CellResult(row, column, seed, state, {"accuracy": value, "fid": None}, **more)
 
@@ -58,7 +68,13 @@ def test_paired_intervals_and_p_values_are_those_of_the_library() -> None:
 
 
 def test_pairs_are_made_by_seed_and_lonely_seeds_are_left_out() -> None:
-    mixed = [answer("A", 2, 0.5), answer("A", 0, 0.9), answer("B", 0, 0.8), answer("B", 1, 0.1), answer("B", 2, 0.2)]
+    mixed = [
+        answer("A", 2, 0.5),
+        answer("A", 0, 0.9),
+        answer("B", 0, 0.8),
+        answer("B", 1, 0.1),
+        answer("B", 2, 0.2),
+    ]
     result = difference(mixed, "A", "B", "all", "accuracy")
     assert result.pairs == 2
     assert result.mean == pytest.approx((0.1 + 0.3) / 2)
@@ -83,13 +99,18 @@ def test_what_becomes_of_a_claim(mean, p, published, expected) -> None:
 
 
 def test_adjusted_p_values_are_those_of_holms_example() -> None:
-    assert adjusted([0.01, 0.04, None, 0.03, 0.005]) == pytest.approx([0.03, 0.06, None, 0.06, 0.02], nan_ok=True)
+    assert adjusted([0.01, 0.04, None, 0.03, 0.005]) == pytest.approx(
+        [0.03, 0.06, None, 0.06, 0.02], nan_ok=True
+    )
     assert adjusted([0.6, 0.9]) == [1.0, 1.0]
 
 
 def test_more_rows_make_a_verdict_harder() -> None:
     better = [answer("WASP", n, 0.80 + n / 100) for n in range(4)]
-    rows = {f"row {k}": [answer(f"row {k}", n, 0.83 + n / 100 + (n % 2) / 30) for n in range(4)] for k in range(8)}
+    rows = {
+        f"row {k}": [answer(f"row {k}", n, 0.83 + n / 100 + (n % 2) / 30) for n in range(4)]
+        for k in range(8)
+    }
     published = {("accuracy", row, "all"): 0.9 for row in rows} | {("accuracy", "WASP", "all"): 0.8}
     verdicts = []
     for number in (1, 8):
@@ -101,9 +122,15 @@ def test_more_rows_make_a_verdict_harder() -> None:
 
 
 def test_a_curve_is_the_mean_over_seeds_of_iterations_that_all_measured() -> None:
-    curves = [({"fid": 0.4}, {"fid": 0.2}, {"fid": 0.1}), ({"fid": 0.6}, {"fid": 0.4}, {"fid": None})]
+    curves = [
+        ({"fid": 0.4}, {"fid": 0.2}, {"fid": 0.1}),
+        ({"fid": 0.6}, {"fid": 0.4}, {"fid": None}),
+    ]
     result = [answer("WASP", n, 0.8, curve=curve) for n, curve in enumerate(curves)]
-    assert mean_curve(result, "WASP", "all", "fid") == [(0, pytest.approx(0.5)), (1, pytest.approx(0.3))]
+    assert mean_curve(result, "WASP", "all", "fid") == [
+        (0, pytest.approx(0.5)),
+        (1, pytest.approx(0.3)),
+    ]
 
 
 def test_a_seed_that_is_missing_is_reported() -> None:
@@ -119,7 +146,11 @@ def test_page_and_markdown_read_as_before_and_are_well_formed_with_any_text() ->
     assert page(comparison()) == html
     assert "the published claim" not in page(comparison(published={}))
     timed = tuple(replace(cell, seconds=10.0 + 20 * cell.seed) for cell in comparison().answers)
-    assert seconds_of(comparison(answers=timed)) == [("WASP", ("40",)), ("PE", ("40",)), ("Broken", ("failed",))]
+    assert seconds_of(comparison(answers=timed)) == [
+        ("WASP", ("40",)),
+        ("PE", ("40",)),
+        ("Broken", ("failed",)),
+    ]
     for block in re.findall(r"(?:^\|.*\n)+", text, re.M):
         widths = {len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()}
         assert len(widths) == 1, block
@@ -133,8 +164,20 @@ def test_page_and_markdown_read_as_before_and_are_well_formed_with_any_text() ->
 
 def test_columns_with_places_are_drawn_as_curves() -> None:
     columns = [answer("WASP", 0, 0.7, "one"), answer("WASP", 0, 0.8, "four")]
-    drawn = comparison(rows=("WASP",), columns=("one", "four"), places=(1.0, 4.0), answers=tuple(columns), seeds=(0,))
-    bars = comparison(rows=("WASP",), columns=("one", "four"), places=(None, 4.0), answers=tuple(columns), seeds=(0,))
+    drawn = comparison(
+        rows=("WASP",),
+        columns=("one", "four"),
+        places=(1.0, 4.0),
+        answers=tuple(columns),
+        seeds=(0,),
+    )
+    bars = comparison(
+        rows=("WASP",),
+        columns=("one", "four"),
+        places=(None, 4.0),
+        answers=tuple(columns),
+        seeds=(0,),
+    )
     assert drawings(drawn, "svg")["accuracy"] != drawings(bars, "svg")["accuracy"]
     assert drawings(drawn, "png")["accuracy"].startswith(b"\x89PNG")
 
@@ -150,10 +193,21 @@ def test_a_cell_whose_result_may_be_useless_is_named_with_its_warning() -> None:
 def without_noise(**more: object) -> Comparison:
     """WASP under two epsilons, and OnlyPrivate, which has the same run under both and no epsilon."""
     noisy = [
-        answer("WASP", 0, 0.7 + number / 10, f"epsilon {number}", run_id=f"w{number}", epsilon=number, added=0.5)
+        answer(
+            "WASP",
+            0,
+            0.7 + number / 10,
+            f"epsilon {number}",
+            run_id=f"w{number}",
+            epsilon=number,
+            added=0.5,
+        )
         for number in (1, 4)
     ]
-    bare = [answer("OnlyPrivate", 0, 0.877, f"epsilon {number}", run_id="bare", not_private=True) for number in (1, 4)]
+    bare = [
+        answer("OnlyPrivate", 0, 0.877, f"epsilon {number}", run_id="bare", not_private=True)
+        for number in (1, 4)
+    ]
     values = {
         "rows": ("WASP", "OnlyPrivate"), "columns": ("epsilon 1", "epsilon 4"), "places": (1.0, 4.0), "seeds": (0,),
         "answers": (*noisy, *bare), "published": {}, "differs": {"OnlyPrivate": "one pass"},
@@ -173,7 +227,10 @@ def test_a_row_without_noise_is_marked_and_beneath_no_epsilon() -> None:
     check_page("comparison_without_noise", html)
     lines = [*said.splitlines(), *html.split("<tr>")]
     assert [line for line in lines if "OnlyPrivate" in line and "NOT PRIVATE" not in line] == []
-    assert "OnlyPrivate" not in said.partition("NOT PRIVATE: computed on private rows without noise")[0]
+    assert (
+        "OnlyPrivate"
+        not in said.partition("NOT PRIVATE: computed on private rows without noise")[0]
+    )
 
 
 def test_differences_are_marked_in_the_columns_without_noise_alone() -> None:
@@ -184,9 +241,14 @@ def test_differences_are_marked_in_the_columns_without_noise_alone() -> None:
         for column in ("noisy", "none")
         for seed in range(3)
     ]
-    both = comparison(answers=tuple(pairs), columns=("noisy", "none"), places=(None, None), rows=("WASP", "PE"))
+    both = comparison(
+        answers=tuple(pairs), columns=("noisy", "none"), places=(None, None), rows=("WASP", "PE")
+    )
     cells = [claim_cells(both, claim) for claim in claims(both)]
-    assert {(row, column) for _, row, column, *_ in cells} == {("PE", "noisy"), ("PE (NOT PRIVATE)", "none")}
+    assert {(row, column) for _, row, column, *_ in cells} == {
+        ("PE", "noisy"),
+        ("PE (NOT PRIVATE)", "none"),
+    }
 
 
 @pytest.mark.parametrize("places", [(1.0, 4.0), (None, None)])
@@ -198,17 +260,23 @@ def test_pictures_mark_a_row_without_noise(places: tuple[float | None, ...]) -> 
 
 def test_results_without_noise_that_differ_by_column_keep_their_settings() -> None:
     bare = tuple(
-        answer("OnlyPrivate", 0, value, name, run_id=name, not_private=True) for name, value in (("a", 0.5), ("b", 0.6))
+        answer("OnlyPrivate", 0, value, name, run_id=name, not_private=True)
+        for name, value in (("a", 0.5), ("b", 0.6))
     )
     result = tables(without_noise(answers=bare, rows=("OnlyPrivate",), columns=("a", "b")))[0]
     assert result.lines == ()
-    assert [(settings, figure) for _, settings, figure in result.unnoised] == [("a", "0.500"), ("b", "0.600")]
+    assert [(settings, figure) for _, settings, figure in result.unnoised] == [
+        ("a", "0.500"),
+        ("b", "0.600"),
+    ]
 
 
 def fids(*references: str) -> Comparison:
     """Return a comparison of runs whose FID compares with these rows."""
     cells = [
-        replace(answer(row, seed, 0.8, fid_reference=reference), values={"accuracy": 0.8, "fid": fid})
+        replace(
+            answer(row, seed, 0.8, fid_reference=reference), values={"accuracy": 0.8, "fid": fid}
+        )
         for row, reference, fid in zip(("WASP", "PE"), references, (0.3, 0.4), strict=True)
         for seed in range(4)
     ]
@@ -227,7 +295,11 @@ def test_a_table_of_fids_names_the_rows_that_texts_are_compared_with() -> None:
 
 
 def test_the_page_marks_the_best_value_and_links_every_run() -> None:
-    shown = page(comparison(answers=tuple(replace(entry, run_id=f"run-{n}") for n, entry in enumerate(answers()))))
+    shown = page(
+        comparison(
+            answers=tuple(replace(entry, run_id=f"run-{n}") for n, entry in enumerate(answers()))
+        )
+    )
     assert re.findall(r'<td class="best">([\d.]+)', shown) == ["0.825"]
     assert shown.count('/report.html"') == len(answers())
     assert "&#34;" not in shown

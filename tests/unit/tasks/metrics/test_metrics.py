@@ -13,7 +13,9 @@ from tasks.students.train import evaluate
 
 def _many(draw):
     mixing = draw.normal(size=(2, 8, 8))
-    return draw.normal(size=(60, 8)) @ mixing[0] / 8, draw.normal(0.3, 1.2, size=(50, 8)) @ mixing[1] / 8
+    return draw.normal(size=(60, 8)) @ mixing[0] / 8, draw.normal(0.3, 1.2, size=(50, 8)) @ mixing[
+        1
+    ] / 8
 
 
 def _few(draw):
@@ -32,7 +34,9 @@ def _nearly_singular(draw):
     return tuple(draw.normal(size=(15, 6)) * entry @ turn for entry in (scales, scales[::-1]))
 
 
-@pytest.mark.parametrize(("rows", "seed"), [(_many, 2), (_few, 3), (_singular, 4), (_nearly_singular, 13)])
+@pytest.mark.parametrize(
+    ("rows", "seed"), [(_many, 2), (_few, 3), (_singular, 4), (_nearly_singular, 13)]
+)
 def test_fid_is_exact_to_twelve_digits(rows, seed):
     a, b = rows(np.random.default_rng(seed))
     assert abs(fid(a, b) - by_sixty_digits(a, b)) <= 1e-12
@@ -66,12 +70,16 @@ def test_fid_refuses_what_has_no_covariance():
 def test_mmd_is_zero_on_average_at_any_size_where_fid_is_far_above_and_larger_for_others():
     generator = np.random.default_rng(7)
     reference = generator.normal(size=(400, 16))
-    values = {n: [mmd(generator.normal(size=(n, 16)), reference) for _ in range(200)] for n in (5, 50)}
+    values = {
+        n: [mmd(generator.normal(size=(n, 16)), reference) for _ in range(200)] for n in (5, 50)
+    }
     for equal in values.values():
         assert abs(np.mean(equal)) < 4 * np.std(equal) / np.sqrt(200)
         assert min(equal) < 0
     assert mmd(generator.normal(0.5, size=(50, 16)), reference) > max(values[50])
-    assert fid(generator.normal(size=(5, 16)), reference) > 20 * fid(generator.normal(size=(400, 16)), reference)
+    assert fid(generator.normal(size=(5, 16)), reference) > 20 * fid(
+        generator.normal(size=(400, 16)), reference
+    )
 
 
 def test_mmd_equals_its_sums_over_pairs_and_does_not_depend_on_blocks_or_scale(monkeypatch):
@@ -79,7 +87,10 @@ def test_mmd_equals_its_sums_over_pairs_and_does_not_depend_on_blocks_or_scale(m
     a, b = generator.normal(size=(9, 3)), generator.normal(0.3, size=(7, 3))
     square = {(i, j): ((b[i] - b[j]) ** 2).sum() for i in range(7) for j in range(i)}
     kernel = lambda x, y: np.exp(-((x - y) ** 2).sum() / np.median(list(square.values())))  # noqa: E731
-    pairs = [np.mean([kernel(x, y) for i, x in enumerate(c) for j, y in enumerate(c) if i != j]) for c in (a, b)]
+    pairs = [
+        np.mean([kernel(x, y) for i, x in enumerate(c) for j, y in enumerate(c) if i != j])
+        for c in (a, b)
+    ]
     expected = 1000 * (sum(pairs) - 2 * np.mean([kernel(x, y) for x in a for y in b]))
     for block in (7, 64):
         monkeypatch.setattr(metrics, "_BLOCK", block)
@@ -104,7 +115,9 @@ def test_the_map_keeps_distances_of_flat_data_and_repeats():
     flat = generator.normal(size=(60, 2)) * (3.0, 1.0)
     turned = flat @ np.linalg.qr(generator.normal(size=(10, 10)))[0][:2]
     points = map_2d(turned)
-    assert np.allclose(scipy.spatial.distance.pdist(points), scipy.spatial.distance.pdist(flat), atol=1e-4)
+    assert np.allclose(
+        scipy.spatial.distance.pdist(points), scipy.spatial.distance.pdist(flat), atol=1e-4
+    )
     assert np.array_equal(points, map_2d(turned))
 
 
@@ -118,8 +131,13 @@ def test_the_map_of_very_few_vectors_is_still_two_columns(shape):
 def test_weighted_scores_are_those_of_the_library() -> None:
     generator = np.random.default_rng(2)
     classes = ("a", "b", "c", "never")
-    truth, guessed = generator.choice(classes[:3], 200, p=[0.7, 0.2, 0.1]), generator.choice(classes[:3], 200)
-    expected = precision_recall_fscore_support(truth, guessed, average="weighted", zero_division=0)[:3]
+    truth, guessed = (
+        generator.choice(classes[:3], 200, p=[0.7, 0.2, 0.1]),
+        generator.choice(classes[:3], 200),
+    )
+    expected = precision_recall_fscore_support(truth, guessed, average="weighted", zero_division=0)[
+        :3
+    ]
     scores = evaluate(truth.tolist(), guessed.tolist(), classes)
     weighted = weighted_scores(scores["per_class"])
     assert list(weighted.values()) == pytest.approx(list(expected))
@@ -136,7 +154,9 @@ def test_a_map_shows_a_few_of_many_vectors_in_their_order_and_the_same_each_time
     assert thin(vectors, 1000, seed=3) is vectors
 
 
-def test_coverage_is_measured_on_a_part_of_many_rows_and_left_out_where_there_are_too_few(monkeypatch):
+def test_coverage_is_measured_on_a_part_of_many_rows_and_left_out_where_there_are_too_few(
+    monkeypatch,
+):
     monkeypatch.setattr(registry, "COVERED", 300)
     draws = np.random.default_rng(0)
     real, inside = draws.normal(size=(900, 2)), draws.normal(size=(800, 2)) * 0.2
@@ -156,7 +176,9 @@ def by_sixty_digits(a, b):
     with mpmath.workdps(60):
         a, b = (np.vectorize(mpmath.mpf, otypes=[object])(rows) for rows in (a, b))
         apart = ((a.mean(axis=0) - b.mean(axis=0)) ** 2).sum()
-        rows_a, rows_b = ((rows - rows.mean(axis=0)) / mpmath.sqrt(len(rows) - 1) for rows in (a, b))
+        rows_a, rows_b = (
+            (rows - rows.mean(axis=0)) / mpmath.sqrt(len(rows) - 1) for rows in (a, b)
+        )
         cross = mpmath.matrix((rows_a @ rows_b.T).tolist())
         values = mpmath.eigsy(cross * cross.T, eigvals_only=True)
         common = mpmath.fsum(mpmath.sqrt(max(value, 0)) for value in values)

@@ -13,7 +13,15 @@ from flows.compare.config import CompareConfig
 from flows.config.files import check_config
 from flows.engine.summary import metrics_of, summary_line
 from tasks.metrics import registry
-from tasks.metrics.registry import METRICS, LabelledRows, Metric, MetricInput, added_versions, all_metrics, find_metric
+from tasks.metrics.registry import (
+    METRICS,
+    LabelledRows,
+    Metric,
+    MetricInput,
+    added_versions,
+    all_metrics,
+    find_metric,
+)
 from tasks.metrics.usefulness import ACCURACIES
 from tasks.reporting.report import render
 from tasks.reporting.run_summary import RunSummary, check_metric_names
@@ -30,7 +38,11 @@ LENGTH = Metric(
 )
 
 
-COMPARED: dict[str, Any] = {"title": "T", "rows": [{"name": "r", "config": "c.yaml"}], "metrics": ["mean_length"]}
+COMPARED: dict[str, Any] = {
+    "title": "T",
+    "rows": [{"name": "r", "config": "c.yaml"}],
+    "metrics": ["mean_length"],
+}
 
 
 def install(monkeypatch: pytest.MonkeyPatch, **changes: str) -> Metric:
@@ -42,7 +54,9 @@ def install(monkeypatch: pytest.MonkeyPatch, **changes: str) -> Metric:
 
 def rows(texts: list[str]) -> MetricInput:
     vectors = np.zeros((len(texts), 2), dtype=np.float32)
-    return MetricInput(LabelledRows(texts, ["a"] * len(texts), vectors), LabelledRows((), (), vectors[:0]), 0)
+    return MetricInput(
+        LabelledRows(texts, ["a"] * len(texts), vectors), LabelledRows((), (), vectors[:0]), 0
+    )
 
 
 def test_the_metrics_of_earlier_versions_are_there_and_name_no_key() -> None:
@@ -52,7 +66,9 @@ def test_the_metrics_of_earlier_versions_are_there_and_name_no_key() -> None:
     assert added_versions() == {}, "keys of stored artifacts and cells would change"
 
 
-def test_an_added_metric_is_measured_tracked_reported_and_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_added_metric_is_measured_tracked_reported_and_compared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with pytest.raises(ConfigError, match="mean_length"):
         check_config(CompareConfig, COMPARED, "a test without it")
     added = install(monkeypatch)
@@ -75,42 +91,60 @@ def test_an_added_metric_is_measured_tracked_reported_and_compared(monkeypatch: 
 
 
 @pytest.mark.parametrize("name", ["fid", "Mean length"])
-def test_a_name_that_exists_or_is_no_key_is_refused(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_a_name_that_exists_or_is_no_key_is_refused(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     install(monkeypatch, name=name)
     with pytest.raises(ConfigError, match=name):
         all_metrics()
 
 
 @pytest.mark.parametrize("name", ["run_id", "weights", "samples", "epsilon_spent"])
-def test_a_name_of_another_value_stops_a_run_before_it_spends(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_a_name_of_another_value_stops_a_run_before_it_spends(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     install(monkeypatch, name=name)
     with pytest.raises(ConfigError, match=name):
         check_metric_names()
 
 
 def test_the_summary_is_the_same_after_reading_and_early_ones_open() -> None:
-    values = RunSummary(run_id="r", dataset="desk", metrics={"accuracy": 0.5, "gone": None}).to_json()
+    values = RunSummary(
+        run_id="r", dataset="desk", metrics={"accuracy": 0.5, "gone": None}
+    ).to_json()
     assert (values["accuracy"], values["gone"]) == (0.5, None)
     assert "metrics" not in values
     assert "removed" not in values
     assert RunSummary.from_json(values).to_json() == values
     early = RunSummary.from_json({"run_id": "r", "state": "done", "accuracy": 0.7, "note": "text"})
-    assert (early.metrics["accuracy"], early.releases_charged, early.usefulness_warnings) == (0.7, None, [])
+    assert (early.metrics["accuracy"], early.releases_charged, early.usefulness_warnings) == (
+        0.7,
+        None,
+        [],
+    )
     assert early.metrics == {"accuracy": 0.7}
     for exact in ({"fid_not_private": True}, {"unnoised": ["fid"]}):
         rows = [{"fid": 0.4, "not_private": True}, {"fid": 0.5, "not_private": False}]
-        without = RunSummary.from_json({"run_id": "r", "fid": 0.4, "accuracy": 0.7, "iterations": rows} | exact)
+        without = RunSummary.from_json(
+            {"run_id": "r", "fid": 0.4, "accuracy": 0.7, "iterations": rows} | exact
+        )
         assert without.metrics == {"accuracy": 0.7}, "a FID against private rows is no longer shown"
         assert [row["fid"] for row in without.iterations] == [None, 0.5]
-    assert RunSummary.from_json({"run_id": "r", "fid": 0.4, "fid_not_private": False}).metrics == {"fid": 0.4}
+    assert RunSummary.from_json({"run_id": "r", "fid": 0.4, "fid_not_private": False}).metrics == {
+        "fid": 0.4
+    }
 
 
 def test_tracked_numbers_have_a_group_and_costs_and_failures_of_zero_are_left_out() -> None:
-    plain = one_iteration(0, usage={"gpt-4o": Usage(40, 9000, 5200, 0.0)}, shortfall={"gpt-4o": 0}).metrics()
+    plain = one_iteration(
+        0, usage={"gpt-4o": Usage(40, 9000, 5200, 0.0)}, shortfall={"gpt-4o": 0}
+    ).metrics()
     groups = {name.partition("/")[0] for name in plain}
     assert groups == {"privacy", "texts", "weight", "new", "left_out_duplicate", "left_out_refused"}
     assert plain["texts/probe_accuracy"] == pytest.approx(0.52)
     assert "texts/accuracy" not in plain, "accuracy is the student's alone"
-    costly = one_iteration(0, usage={"gpt-4o": Usage(40, 9000, 5200, 0.5)}, down={"claude": "dead"}).metrics()
+    costly = one_iteration(
+        0, usage={"gpt-4o": Usage(40, 9000, 5200, 0.5)}, down={"claude": "dead"}
+    ).metrics()
     assert (costly["dollars/gpt-4o"], costly["down/claude"]) == (0.5, 1.0)
     assert "down/gpt-4o" not in costly

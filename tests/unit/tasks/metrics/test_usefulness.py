@@ -14,7 +14,13 @@ from connectors.interfaces.rows import RowsRef
 from flows.config.files import check_config
 from flows.engine.tools import RunName, RunTools
 from flows.methods.wasp.config import WaspConfig
-from tasks.evaluation.baseline import TOO_FEW, BaselineJob, measure_baseline, read_baseline, sample_indices
+from tasks.evaluation.baseline import (
+    TOO_FEW,
+    BaselineJob,
+    measure_baseline,
+    read_baseline,
+    sample_indices,
+)
 from tasks.evaluation.steps import TrainJob, correct_of, score_texts, train_and_test
 from tasks.guidance.density import nearest_means
 from tasks.guidance.soft_labels import label_softly
@@ -30,7 +36,9 @@ from tests.support.runs.pipeline import SMALL
 from tests.support.runs.prepared_run import sample_rows
 
 BASE = Baseline("linear", Accuracy(203, 300, 120), Accuracy(210, 300, 120), Accuracy(204, 300, 120))
-GOOD = Usefulness(Accuracy(213, 300, 600), 0.17, "linear", BASE, "", Accuracy(219, 300, 600), Accuracy(215, 300))
+GOOD = Usefulness(
+    Accuracy(213, 300, 600), 0.17, "linear", BASE, "", Accuracy(219, 300, 600), Accuracy(215, 300)
+)
 
 
 @pytest.mark.parametrize(("right", "rows"), [(0, 90), (1, 3), (45, 90), (90, 90), (813, 1000)])
@@ -60,7 +68,9 @@ def test_a_useful_run_says_what_it_beats_and_warns_of_nothing() -> None:
         (107, "-36.0", "the texts are below the floor"),
     ],
 )
-def test_the_gain_over_the_best_floor_has_an_interval_and_a_verdict(right: int, points: str, verdict: str) -> None:
+def test_the_gain_over_the_best_floor_has_an_interval_and_a_verdict(
+    right: int, points: str, verdict: str
+) -> None:
     gain = replace(GOOD, run=Accuracy(right, 300, 600)).gain
     assert gain.floor.name == "release_accuracy"
     assert (f"{gain.points:+.1f}", gain.verdict) == (points, verdict)
@@ -72,8 +82,12 @@ def test_the_interval_of_a_gain_covers_the_difference_of_independent_classifiers
     rng = np.random.default_rng(0)
     floors = Usefulness(Accuracy(0, 300, 600), 0.17, "linear", release=Accuracy(0, 300))
     covered = 0
-    for ours, theirs in zip(rng.binomial(300, 0.78, 2000), rng.binomial(300, 0.70, 2000), strict=True):
-        gain = replace(floors, run=Accuracy(int(ours), 300, 600), release=Accuracy(int(theirs), 300)).gain
+    for ours, theirs in zip(
+        rng.binomial(300, 0.78, 2000), rng.binomial(300, 0.70, 2000), strict=True
+    ):
+        gain = replace(
+            floors, run=Accuracy(int(ours), 300, 600), release=Accuracy(int(theirs), 300)
+        ).gain
         covered += gain.low <= 8.0 <= gain.high
     assert covered >= 0.935 * 2000
 
@@ -89,7 +103,10 @@ def test_a_run_without_release_or_adaptation_names_neither() -> None:
     assert names == ["accuracy", "guided_accuracy", "zero_shot_accuracy"]
     assert plain.value("adapted_accuracy") is None
     assert plain.value("zero_shot_accuracy") == 203 / 300
-    assert replace(plain, run=Accuracy(213, 300)).measured[0].title == "classifier trained on the private records"
+    assert (
+        replace(plain, run=Accuracy(213, 300)).measured[0].title
+        == "classifier trained on the private records"
+    )
 
 
 def test_tracked_and_stored_accuracies_have_the_names_of_the_metrics() -> None:
@@ -110,7 +127,9 @@ def test_an_interval_that_reaches_chance_is_a_warning() -> None:
 
 
 @pytest.mark.parametrize(("guided", "warnings"), [(203, 1), (204, 1), (205, 0)])
-def test_texts_that_teach_no_more_than_those_without_private_data_are_a_warning(guided: int, warnings: int) -> None:
+def test_texts_that_teach_no_more_than_those_without_private_data_are_a_warning(
+    guided: int, warnings: int
+) -> None:
     run = replace(GOOD, baseline=replace(GOOD.baseline, guided=Accuracy(guided, 300, 120)))
     assert len(run.warnings) == warnings
     assert all("no gain from the private data is measured" in warning for warning in run.warnings)
@@ -119,7 +138,11 @@ def test_texts_that_teach_no_more_than_those_without_private_data_are_a_warning(
 def test_a_sample_keeps_the_shares_of_classes_or_makes_them_equal() -> None:
     labels = np.array(["a"] * 60 + ["b"] * 30 + ["c"] * 10)
     chosen = sample_indices(labels, 20, seed=1)
-    assert sorted(pd.Series(labels[chosen]).value_counts().to_dict().items()) == [("a", 12), ("b", 6), ("c", 2)]
+    assert sorted(pd.Series(labels[chosen]).value_counts().to_dict().items()) == [
+        ("a", 12),
+        ("b", 6),
+        ("c", 2),
+    ]
     equal = sample_indices(labels, 15, seed=1, balanced=True)
     assert set(pd.Series(labels[equal]).value_counts()) == {5}
     assert list(sample_indices(labels, 100, seed=1)) == list(range(100))
@@ -138,25 +161,40 @@ class Desk:
     """The steps of a run on a folder: tables of texts whose labels are right, or those of the next class."""
 
     def __init__(self, home: Path) -> None:
-        self.tools = RunTools(check_config(WaspConfig, SMALL, "the test"), home, RunName("r", "wasp", "desk", "f" * 64))
+        self.tools = RunTools(
+            check_config(WaspConfig, SMALL, "the test"),
+            home,
+            RunName("r", "wasp", "desk", "f" * 64),
+        )
         self.test = Reference("test", RowsRef("builtin:support_desk/test.parquet"), "content")
         self.rows = self.tools.read_rows(self.test.where)
         self.labels = tuple(sorted(self.rows["label"].unique()))
 
     def written(
-        self, name: str, texts: int, shift: int = 0, keep: Callable[[Any], Any] = lambda table: table
+        self,
+        name: str,
+        texts: int,
+        shift: int = 0,
+        keep: Callable[[Any], Any] = lambda table: table,
     ) -> TextTable:
         chosen = self.rows.groupby("label", group_keys=False).head(texts).reset_index(drop=True)
-        moved = {label: self.labels[(n + shift) % len(self.labels)] for n, label in enumerate(self.labels)}
+        moved = {
+            label: self.labels[(n + shift) % len(self.labels)]
+            for n, label in enumerate(self.labels)
+        }
         table = sample_rows(chosen["text"].tolist(), chosen["label"].map(moved).tolist(), name)
         path = f"runs/r/iteration=0/plm={name}/samples.parquet"
         key = step_key("generate", {"plm": name}, {})
         samples = self.tools.artifacts.write_table(path, keep(table).reset_index(drop=True), key)
         return embed_samples(self.tools, TextTable(name, 0, samples))[0]
 
-    def job(self, zero_shot: TextTable, guided: TextTable, kind: str = "linear", balanced: bool = False) -> BaselineJob:
+    def job(
+        self, zero_shot: TextTable, guided: TextTable, kind: str = "linear", balanced: bool = False
+    ) -> BaselineJob:
         spec = StudentSpec(kind)
-        return BaselineJob(TrainJob((guided,), spec, self.labels, self.test), (zero_shot,), balanced)
+        return BaselineJob(
+            TrainJob((guided,), spec, self.labels, self.test), (zero_shot,), balanced
+        )
 
 
 @pytest.fixture
@@ -183,10 +221,14 @@ def test_both_sides_learn_from_equally_many_texts_with_one_student(desk: Desk, k
     assert again.reused
 
 
-def test_zero_shot_texts_are_thinned_to_what_the_run_kept_whatever_shares_private_rows_chose(desk: Desk) -> None:
+def test_zero_shot_texts_are_thinned_to_what_the_run_kept_whatever_shares_private_rows_chose(
+    desk: Desk,
+) -> None:
     many, label = desk.written("many", 20), desk.labels[0]
     skewed = desk.written(
-        "skewed", 20, keep=lambda all: all[(all["label"] != label) | (all.groupby("label").cumcount() < 3)]
+        "skewed",
+        20,
+        keep=lambda all: all[(all["label"] != label) | (all.groupby("label").cumcount() < 3)],
     )
     entry = desk.written("one", 5, keep=lambda table: table[table["label"] == label])
     for job, texts in (
@@ -202,16 +244,24 @@ def test_zero_shot_texts_are_thinned_to_what_the_run_kept_whatever_shares_privat
 def test_labels_by_a_density_mend_texts_of_wrong_classes(desk: Desk) -> None:
     """Texts of wrong classes, a density of the right ones, with more rows of the first class or not."""
     wrong = desk.written("wrong", 20, shift=1)
-    labels, vectors = desk.rows["label"].to_numpy(dtype=str), desk.tools.embedder.embed(desk.rows["text"].tolist())
+    labels, vectors = (
+        desk.rows["label"].to_numpy(dtype=str),
+        desk.tools.embedder.embed(desk.rows["text"].tolist()),
+    )
     job = TrainJob((wrong,), StudentSpec("linear"), desk.labels, desk.test)
     correct, first = [correct_of(score(desk, job)["test"])], []
     for often in (1, 9):
         more = np.array([often, *[1] * (len(desk.labels) - 1)])
-        sums = np.stack([features_of(vectors[labels == label]).sum(axis=0) for label in desk.labels]) * more[:, None]
+        sums = (
+            np.stack([features_of(vectors[labels == label]).sum(axis=0) for label in desk.labels])
+            * more[:, None]
+        )
         table = pd.DataFrame({"sum": np.rint(sums * 2**20).astype(np.int64).ravel()})
         info = {"labels": list(desk.labels), "steps": 2**20, "scale_int": 1}
         path = f"runs/r/guidance-{often}/release.parquet"
-        release = desk.tools.artifacts.write_table(path, table, step_key("guidance", {"often": often}, {}), info)
+        release = desk.tools.artifacts.write_table(
+            path, table, step_key("guidance", {"often": often}, {}), info
+        )
         assert (nearest_means(desk.tools, release, vectors) == labels).mean() > 0.5
         soft, _ = label_softly(desk.tools, desk.labels, release, False, (wrong,))
         correct.append(correct_of(score(desk, replace(job, soft=soft))["test"]))

@@ -55,7 +55,9 @@ def part(privacy: Any) -> Attack:
 
 def training(trained: Trained) -> Attack:
     noise = calibrate_training(Training(20, 64, 512), 4.0, 1e-5)
-    return TrainingAttack("dp_sgd training", noise, PaidTraining(ChargedDataset("", ""), noise, 0.1), trained)
+    return TrainingAttack(
+        "dp_sgd training", noise, PaidTraining(ChargedDataset("", ""), noise, 0.1), trained
+    )
 
 
 PERSON: dict[str, Any] = {"protects": "person", "rows_per_person": 3}
@@ -93,7 +95,12 @@ def sabotage_samplers(patch: Patch) -> None:
 
 def sabotage_behind_the_ledger(patch: Patch) -> None:
     """The functions that the ledger calls request a tenth of the noise that is charged."""
-    add, vote, share, train = sums.add_noise, release.add_noise, party_vote.add_noise_share, dp_train.train_privately
+    add, vote, share, train = (
+        sums.add_noise,
+        release.add_noise,
+        party_vote.add_noise_share,
+        dp_train.train_privately,
+    )
 
     def add_less(clean: Any, noise: Any) -> Any:
         return add(clean, replace(noise, scale=noise.scale / 10))
@@ -102,10 +109,14 @@ def sabotage_behind_the_ledger(patch: Patch) -> None:
         return vote(raw, candidates, replace(noise, sigma=noise.sigma / 10))
 
     def share_less(counts: Any, noise: Any) -> Any:
-        return share(counts, replace(noise, total=replace(noise.total, sigma=noise.total.sigma / 10)))
+        return share(
+            counts, replace(noise, total=replace(noise.total, sigma=noise.total.sigma / 10))
+        )
 
     def train_with_less(model: Any, rows: Any, recipe: Any, *rest: Any) -> Any:
-        return train(model, rows, replace(recipe, noise_multiplier=recipe.noise_multiplier / 10), *rest)
+        return train(
+            model, rows, replace(recipe, noise_multiplier=recipe.noise_multiplier / 10), *rest
+        )
 
     patch.setattr(sums, "add_noise", add_less)
     patch.setattr(release, "add_noise", vote_with_less)
@@ -131,7 +142,9 @@ def sabotage_rate(patch: Patch) -> None:
 
     def more(paid: PaidTraining) -> Any:
         recipe = whole.fget(paid)
-        return replace(recipe, training=replace(recipe.training, declared_rows=recipe.training.batch_rows))
+        return replace(
+            recipe, training=replace(recipe.training, declared_rows=recipe.training.batch_rows)
+        )
 
     patch.setattr(PaidTraining, "recipe", property(more))
 
@@ -143,7 +156,10 @@ PLACES = {
     "rate": sabotage_rate,
 }
 EVERYWHERE = [
-    (location, kind) for location in PLACES for kind in KINDS if kind in TRAININGS or location not in ("recipe", "rate")
+    (location, kind)
+    for location in PLACES
+    for kind in KINDS
+    if kind in TRAININGS or location not in ("recipe", "rate")
 ]
 FAST = [("behind the ledger", kind) for kind in ("votes", "labels", "answers, Laplace", "student")]
 
@@ -180,5 +196,7 @@ def test_half_of_the_laplace_noise_is_seen_in_as_many_trials_as_an_audit_has(
     privacy: Any, factor: int, monkeypatch: Patch
 ) -> None:
     laplace = dp.m.make_laplace
-    monkeypatch.setattr(dp.m, "make_laplace", lambda *space, scale: laplace(*space, scale=scale / factor))
+    monkeypatch.setattr(
+        dp.m, "make_laplace", lambda *space, scale: laplace(*space, scale=scale / factor)
+    )
     assert not part(privacy).findings(1000)[0].passed

@@ -15,7 +15,13 @@ import pytest
 
 from connectors.artifacts.store import Artifacts
 from connectors.interfaces.artifacts import StepKey
-from connectors.interfaces.errors import ArtifactError, ConfigError, InputError, LedgerError, PrivateInputError
+from connectors.interfaces.errors import (
+    ArtifactError,
+    ConfigError,
+    InputError,
+    LedgerError,
+    PrivateInputError,
+)
 from connectors.interfaces.ledger import BudgetPlan
 from connectors.ledger.ledger import PrivacyLedger
 from tasks.accounting.composition import epsilon_of, filter_epsilon, second_opinion
@@ -58,7 +64,9 @@ def sums_of_rows(units: Sequence[Unit], noise: SumNoise[Any]) -> CleanSums:
     rows = [(name, vector, label) for name, own in units for vector, label in own]
     names = [name for name, _, _ in rows] if noise.privacy.protects == "person" else None
     vectors = np.array([vector for _, vector, _ in rows], dtype=np.float32).reshape(-1, 4)
-    return clean_sums(Ballot(vectors, [label for *_, label in rows], 1, names, b"key", 1), LABELS, noise)
+    return clean_sums(
+        Ballot(vectors, [label for *_, label in rows], 1, names, b"key", 1), LABELS, noise
+    )
 
 
 def document(rng: np.random.Generator, privacy: Any) -> Unit:
@@ -67,7 +75,9 @@ def document(rng: np.random.Generator, privacy: Any) -> Unit:
     shape = rng.integers(0, 6), privacy.frequencies * (2 if paper else 1)
     points = features_at(rng.uniform(0, 7, shape), rng.uniform(0, 7, shape[1]) if paper else None)
     row = contribution(points, privacy) * rng.choice([1.0, 1.0, 1.3, 1.9, 1e6])
-    return rng.choice([math.nan, math.inf, 1e308], len(row)) if rng.random() < 0.1 else row, rng.integers(-1, 4)
+    return rng.choice(
+        [math.nan, math.inf, 1e308], len(row)
+    ) if rng.random() < 0.1 else row, rng.integers(-1, 4)
 
 
 def sums_of_documents(units: Sequence[Unit], noise: SumNoise[Any]) -> CleanSums:
@@ -132,7 +142,10 @@ STRANGE_ROWS = (
 KINDS = {
     "guidance": Kind(DensityPrivacy(2.0, 1e-5), rows_of(1), sums_of_rows, STRANGE_ROWS),
     "guidance of persons": Kind(
-        DensityPrivacy(2.0, 1e-5, protects="person", rows_per_person=3), rows_of(5), sums_of_rows, STRANGE_ROWS
+        DensityPrivacy(2.0, 1e-5, protects="person", rows_per_person=3),
+        rows_of(5),
+        sums_of_rows,
+        STRANGE_ROWS,
     ),
     **{f"vocabulary, {setting}": terms(setting) for setting in ("gaussian", "pure", "paper")},
     **{f"density, {setting}": densities(setting) for setting in ("gaussian", "pure", "paper")},
@@ -143,7 +156,9 @@ KINDS = {
 every_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 
 
-def neighbours(kind: Kind, units: list[Unit], noise: SumNoise[Any], rng: np.random.Generator) -> list[list[Unit]]:
+def neighbours(
+    kind: Kind, units: list[Unit], noise: SumNoise[Any], rng: np.random.Generator
+) -> list[list[Unit]]:
     """Return inputs in which one record is missing, or another one; each may change one teacher, or two."""
     result = []
     for position in range(len(units)):
@@ -159,14 +174,18 @@ def neighbours(kind: Kind, units: list[Unit], noise: SumNoise[Any], rng: np.rand
 
 @every_kind
 @pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
-def test_a_neighbour_moves_the_sums_no_further_than_their_sensitivity(kind: Kind, adjacency: str) -> None:
+def test_a_neighbour_moves_the_sums_no_further_than_their_sensitivity(
+    kind: Kind, adjacency: str
+) -> None:
     noise, most = kind.noise(adjacency=adjacency), 0.0
     for seed in range(60):
         rng = np.random.default_rng(seed)
         units = [kind.draw(rng, noise.privacy) for _ in range(rng.integers(2, 7))]
         whole = kind.clean(units, noise).sums
         for others in neighbours(kind, units, noise, rng):
-            moved = (whole - kind.clean(others, noise).sums).astype(np.float64).ravel() / noise.privacy.steps
+            moved = (whole - kind.clean(others, noise).sums).astype(
+                np.float64
+            ).ravel() / noise.privacy.steps
             length = np.abs(moved).sum() if noise.kind == "laplace" else np.linalg.norm(moved)
             assert length <= noise.sensitivity * (1 + 1e-12)
             most = max(most, float(length))
@@ -210,7 +229,9 @@ def paying(folder: Path, noise: SumNoise[Any]) -> tuple[Any, SumJob[Any]]:
 
 
 @every_kind
-def test_a_release_is_charged_and_drawn_once_and_read_back_ever_after(kind: Kind, tmp_path: Path) -> None:
+def test_a_release_is_charged_and_drawn_once_and_read_back_ever_after(
+    kind: Kind, tmp_path: Path
+) -> None:
     noise, rng = kind.noise(), np.random.default_rng(0)
     tools, job = paying(tmp_path, noise)
     ledger = tools.ledger
@@ -221,12 +242,25 @@ def test_a_release_is_charged_and_drawn_once_and_read_back_ever_after(kind: Kind
         return kind.clean(units, noise)
 
     first, second = (release_sums(tools, job, clean) for _ in range(2))
-    assert (first.output, first.reused, second.reused, len(opened)) == (second.output, False, True, 1)
+    assert (first.output, first.reused, second.reused, len(opened)) == (
+        second.output,
+        False,
+        True,
+        1,
+    )
     sums = NoisySums.from_bytes(first.output)
-    assert (sums.sums.shape, sums.steps, sums.scale_int) == (clean().sums.shape, noise.privacy.steps, noise.scale_int)
+    assert (sums.sums.shape, sums.steps, sums.scale_int) == (
+        clean().sums.shape,
+        noise.privacy.steps,
+        noise.scale_int,
+    )
     ledger.finish("notes", "run")
     (entry,) = (entry for entry in ledger.history("notes") if entry.kind == "release")
-    assert (entry.slot, entry.event, entry.noise_scale) == (noise.privacy.part, noise.charge.event, noise.scale)
+    assert (entry.slot, entry.event, entry.noise_scale) == (
+        noise.privacy.part,
+        noise.charge.event,
+        noise.scale,
+    )
     assert ledger.verify("notes", second=second_opinion) == []
 
 
@@ -269,7 +303,9 @@ def test_a_finished_file_without_an_entry_in_the_ledger_is_not_used(tmp_path: Pa
     assert [entry for entry in tools.ledger.history("notes") if entry.kind == "release"] == []
 
 
-def test_a_check_that_fails_prevents_the_payment_and_an_existing_release_needs_none(tmp_path: Path) -> None:
+def test_a_check_that_fails_prevents_the_payment_and_an_existing_release_needs_none(
+    tmp_path: Path,
+) -> None:
     tools, job = paying(tmp_path, KINDS["guidance"].noise())
 
     def refuse() -> None:
@@ -307,8 +343,15 @@ def test_numbers_that_promise_nothing_are_refused_by_name(kind: Kind) -> None:
         with pytest.raises(ConfigError, match=rf"privacy\.{field}"):
             kind.noise(**{field: value})
     if not isinstance(kind.privacy, PartPrivacy):
-        bare = kind.noise(epsilon=math.inf, **({"kind": "none"} if isinstance(kind.privacy, TeacherPrivacy) else {}))
-        assert (bare.charge.mechanism, bare.charge.event["type"], bare.scale) == ("none", "non_private", 0.0)
+        bare = kind.noise(
+            epsilon=math.inf,
+            **({"kind": "none"} if isinstance(kind.privacy, TeacherPrivacy) else {}),
+        )
+        assert (bare.charge.mechanism, bare.charge.event["type"], bare.scale) == (
+            "none",
+            "non_private",
+            0.0,
+        )
         assert add_noise(CleanSums(np.full((1, 2), 7)), bare).sums.tolist() == [[7, 7]]
 
 
@@ -357,26 +400,43 @@ def test_opposite_rows_of_a_class_move_the_density_by_its_sensitivity() -> None:
     noise = noise_of(adjacency="replace_one")
     directions = np.random.default_rng(5).standard_normal((60, 4)).astype(np.float32)
     rows = np.concatenate([np.eye(4, dtype=np.float32), directions])
-    features = [clean_sums(Ballot(row[None], ["a"], 1, sides=1), LABELS, noise).sums for row in (*rows, *-rows)]
+    features = [
+        clean_sums(Ballot(row[None], ["a"], 1, sides=1), LABELS, noise).sums
+        for row in (*rows, *-rows)
+    ]
     other = [np.roll(sums, 1, axis=0) for sums in features]
-    moves = [np.linalg.norm(item - two) / noise.privacy.steps for item in features for two in (*features, *other)]
+    moves = [
+        np.linalg.norm(item - two) / noise.privacy.steps
+        for item in features
+        for two in (*features, *other)
+    ]
     assert noise.sensitivity * (1 - 1e-4) < max(moves) <= noise.sensitivity
 
 
 def test_what_a_row_adds_is_the_same_bit_for_bit_whoever_is_next_to_it() -> None:
-    noise, vectors = noise_of(), np.random.default_rng(0).standard_normal((40, 384)).astype(np.float32)
+    noise, vectors = (
+        noise_of(),
+        np.random.default_rng(0).standard_normal((40, 384)).astype(np.float32),
+    )
     rows = Ballot(vectors, ["a"] * 40, 1, sides=1)
-    alone = sum(clean_sums(Ballot(vectors[row : row + 1], ["a"], 1, sides=1), LABELS, noise).sums for row in range(40))
+    alone = sum(
+        clean_sums(Ballot(vectors[row : row + 1], ["a"], 1, sides=1), LABELS, noise).sums
+        for row in range(40)
+    )
     backwards = replace(rows, vectors=vectors[::-1])
     assert np.array_equal(clean_sums(rows, LABELS, noise).sums, alone)
     assert np.array_equal(clean_sums(backwards, LABELS, noise).sums, alone)
 
 
-def test_a_row_whose_other_features_are_too_long_adds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_whose_other_features_are_too_long_adds_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Where rows are replaced, the constants cancel, so the bound of the other features must hold by itself."""
     row = Ballot(np.eye(4, dtype=np.float32)[:1], ["a"], 1, sides=1)
     assert clean_sums(row, LABELS, noise_of()).sums.any()
-    monkeypatch.setattr(density, "features_of", lambda vectors: np.array([[0.1, 0.99, 0.0, 0.0, 0.0]]))
+    monkeypatch.setattr(
+        density, "features_of", lambda vectors: np.array([[0.1, 0.99, 0.0, 0.0, 0.0]])
+    )
     assert not clean_sums(row, LABELS, noise_of()).sums.any()
 
 
@@ -390,8 +450,14 @@ def test_the_longest_document_counts_although_its_features_are_rounded() -> None
 
 
 def test_sums_reveal_how_many_rows_there_are_and_their_mean_vector() -> None:
-    noise, vectors = noise_of(), np.random.default_rng(1).standard_normal((30, 16)).astype(np.float32)
-    sums = clean_sums(Ballot(vectors, ["b"] * 30, 1, sides=1), LABELS, noise).sums / noise.privacy.steps
+    noise, vectors = (
+        noise_of(),
+        np.random.default_rng(1).standard_normal((30, 16)).astype(np.float32),
+    )
+    sums = (
+        clean_sums(Ballot(vectors, ["b"] * 30, 1, sides=1), LABELS, noise).sums
+        / noise.privacy.steps
+    )
     units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     assert counted(sums) == pytest.approx([0, 30, 0], abs=0.02)
     assert body(sums)[1] == pytest.approx(units.sum(axis=0), abs=0.01)

@@ -47,7 +47,9 @@ def test_quality_is_stated_by_class() -> None:
     assert (billing["texts"], billing["copies"]) == (1, 0.0)
 
 
-@pytest.mark.parametrize(("texts", "copies"), [([], []), (["one"], [False]), (["?", "!"], [False, False])])
+@pytest.mark.parametrize(
+    ("texts", "copies"), [([], []), (["one"], [False]), (["?", "!"], [False, False])]
+)
 def test_few_texts_have_no_copies(texts: list[str], copies: list[bool]) -> None:
     assert near_copies(texts) == copies
 
@@ -78,15 +80,22 @@ def test_the_most_frequent_classes_have_a_colour_and_the_others_share_one() -> N
     labels = [f"class {number}" for number in range(12) for _ in range(12 - number)]
     points = MapPoints(tuple((float(i), 0.0) for i in range(len(labels))), (), labels=tuple(labels))
     result = groups(points)
-    assert [name for name, _ in result] == [*(f"class {number}" for number in range(9)), "other classes"]
+    assert [name for name, _ in result] == [
+        *(f"class {number}" for number in range(9)),
+        "other classes",
+    ]
     assert [len(positions) for _, positions in result] == [12, 11, 10, 9, 8, 7, 6, 5, 4, 6]
-    assert sorted(position for _, positions in result for position in positions) == list(range(len(labels)))
+    assert sorted(position for _, positions in result for position in positions) == list(
+        range(len(labels))
+    )
 
 
 def test_a_page_with_texts_has_those_of_the_map_and_ends_no_script() -> None:
     page = render(made_up_report(), MAPPED)
     assert "text 7 \\u003cb>" in page
-    assert "text 7" not in render(made_up_report()), "a page without texts, such as one that is not private"
+    assert "text 7" not in render(made_up_report()), (
+        "a page without texts, such as one that is not private"
+    )
 
 
 def test_a_report_of_an_earlier_version_draws_its_map_in_one_colour() -> None:
@@ -99,9 +108,13 @@ def test_a_report_of_an_earlier_version_draws_its_map_in_one_colour() -> None:
 
 
 def test_the_map_has_room_for_its_points_next_to_long_class_names() -> None:
-    names = [f"balance_not_updated_after_a_transfer_or_a_deposit_of_cash_{number}" for number in range(9)]
+    names = [
+        f"balance_not_updated_after_a_transfer_or_a_deposit_of_cash_{number}" for number in range(9)
+    ]
     points = tuple((float(number % 7), float(number % 5)) for number in range(90))
-    report = made_up_report(map=MapPoints(points, (), labels=tuple(names * 10), texts=("text",) * 90))
+    report = made_up_report(
+        map=MapPoints(points, (), labels=tuple(names * 10), texts=("text",) * 90)
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert map_plot(report, "png")
@@ -115,10 +128,26 @@ VOTES = {
     "findings": [{"what": "who took part", "passed": False, "epsilon_proven": 4.5, "remark": "2 false alarms"}],
     "freshness": "noises correlate by 0.1 standard errors", "number": "4 releases seen, 4 planned",
 }  # fmt: skip
-PRINTED = VOTES | {"mechanism": "dp_kps density paper", "epsilon_claimed": 10.0, "epsilon_proven": 5.0}
+PRINTED = VOTES | {
+    "mechanism": "dp_kps density paper",
+    "epsilon_claimed": 10.0,
+    "epsilon_proven": 5.0,
+}
 PRINTED |= {"stated_holds": False, "sound": True, "passed": True, "findings": []}
-ATTACK = {"what": "noisy votes", "guesses": 250, "correct": 200, "bound": 0.68, "auc": 0.69, "interval": [0.64, 0.73]}
-WHOLE = VOTES | {"mechanism": "whole run", "epsilon_proven": 0.68, "passed": True, "attacks": [ATTACK | {"hits": 0.1}]}
+ATTACK = {
+    "what": "noisy votes",
+    "guesses": 250,
+    "correct": 200,
+    "bound": 0.68,
+    "auc": 0.69,
+    "interval": [0.64, 0.73],
+}
+WHOLE = VOTES | {
+    "mechanism": "whole run",
+    "epsilon_proven": 0.68,
+    "passed": True,
+    "attacks": [ATTACK | {"hits": 0.1}],
+}
 RESULT = {
     "run_id": "audit-e4", "ended": "2026-11-25T10:00:00", "passed": False, "trials": 1000, "confidence": 0.999,
     "mechanisms": [VOTES, PRINTED], "pipeline": WHOLE, "seconds": 9.0, "audit": "runs/audit-e4/audit.json",

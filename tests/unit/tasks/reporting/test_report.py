@@ -15,7 +15,14 @@ import pytest
 
 from connectors.interfaces.models import Usage
 from tasks.metrics.answer_counts import AnswerCounts
-from tasks.metrics.usefulness import ACCURACIES, ON_ROWS, Accuracy, Baseline, DiscriminatorTest, Usefulness
+from tasks.metrics.usefulness import (
+    ACCURACIES,
+    ON_ROWS,
+    Accuracy,
+    Baseline,
+    DiscriminatorTest,
+    Usefulness,
+)
 from tasks.private.release import UnnoisedUse
 from tasks.reporting import plots
 from tasks.reporting import text as words
@@ -30,23 +37,41 @@ from tests.support.paths import ROOT
 ROUND = {"iteration": 0, "attempt": 2, "parties": 2, "dropped": {"west": "did not answer in time"}}
 ROUND |= {"bytes": {"down": 123456, "between": 789, "up": 4321}, "of_one": {}}
 HELD, LOST = ({"colluding": n, "epsilon": e, "promised": n == 0} for n, e in ((0, 2.9), (2, 5.7)))
-PARTIES = {"names": ["north", "south", "west"], "number": 3, "minimum": 2, "colluding": 1, "share": 2.5}
+PARTIES = {
+    "names": ["north", "south", "west"],
+    "number": 3,
+    "minimum": 2,
+    "colluding": 1,
+    "share": 2.5,
+}
 PARTIES |= {"guarantees": [HELD, LOST], "rounds": [ROUND]}
 BASE = Baseline("linear", Accuracy(210, 300, 120), Accuracy(246, 300, 120), Accuracy(216, 300, 120))
-FULL = Usefulness(Accuracy(250, 300, 600), 1 / 6, "linear", BASE, "", Accuracy(260, 300, 600), Accuracy(225, 300))
+FULL = Usefulness(
+    Accuracy(250, 300, 600), 1 / 6, "linear", BASE, "", Accuracy(260, 300, 600), Accuracy(225, 300)
+)
 ALL = ["chance", *(title.format("the noisy release") for title in reversed(ACCURACIES.values()))]
 NEW = "new classifier of the exported texts"
 BARE = {"fid": None, "fid_equal": None, "probe_accuracy": None, "epsilon": 4.0}
 ESTIMATED = Usage(40, 9000, 5200, 0.5, estimated_calls=30, estimated_dollars=0.375)
 PAGES = {
     "without_noise": {
-        **{"epsilon": math.inf, "epsilon_exact": math.inf, "sigma": 0.0, "epsilon_spent": None, "releases": 1},
+        **{
+            "epsilon": math.inf,
+            "epsilon_exact": math.inf,
+            "sigma": 0.0,
+            "epsilon_spent": None,
+            "releases": 1,
+        },
         "iterations": (one_iteration(0, epsilon=None), one_iteration(1, epsilon=None)),
     },
     "unnoised_numbers": {
         "touched": (UnnoisedUse("an audit", "runs/x/private_metrics.json", "its reason"),),
     },
-    "unmeasured": {"scores": None, "map": None, "iterations": (one_iteration(0, **BARE), one_iteration(1, **BARE))},
+    "unmeasured": {
+        "scores": None,
+        "map": None,
+        "iterations": (one_iteration(0, **BARE), one_iteration(1, **BARE)),
+    },
     "failed": {
         **{"iterations": (), "scores": None, "map": None, "state": "FAILED"},
         **{"epsilon_spent": 0.0, "releases": 0, "n_synthetic": 0},
@@ -56,9 +81,15 @@ PAGES = {
         **{"releases": 3, "releases_charged": 2, "n_synthetic": 5400, "warnings": ("a warning",)},
     },
     "parties": {"parties": PARTIES},
-    "answers": {"answers": {"gpt-4o": AnswerCounts(900, 30, 1000, 12, {"format": 60, "refusal": 40})}},
+    "answers": {
+        "answers": {"gpt-4o": AnswerCounts(900, 30, 1000, 12, {"format": 60, "refusal": 40})}
+    },
     "everything": {
-        **{"degraded": ("x",), "balance": (ClassShare("a & b", 0.4, 0.25, None),), "usefulness": FULL},
+        **{
+            "degraded": ("x",),
+            "balance": (ClassShare("a & b", 0.4, 0.25, None),),
+            "usefulness": FULL,
+        },
         **{"discriminator": DiscriminatorTest(Accuracy(60, 100)), "stubs": ("clerk", "novelist")},
         "iterations": (one_iteration(0, usage={"gpt-4o": ESTIMATED}),),
     },
@@ -112,7 +143,11 @@ def test_the_page_reads_as_before_and_is_well_formed(page):
     assert read.tags.count("table") == read.tags.count("caption") > 5
     alts = [value for tag, name, value in read.attributes if tag == "div" and name == "aria-label"]
     assert read.tags.count("svg") == read.tags.count("figure") == len(alts) == 4
-    references = [value for _, name, value in read.attributes if name in ("src", "href", "xlink:href", "action")]
+    references = [
+        value
+        for _, name, value in read.attributes
+        if name in ("src", "href", "xlink:href", "action")
+    ]
     assert references
     assert all(value.startswith("#") for value in references), "the page loads nothing from outside"
     assert "script" not in read.tags
@@ -120,7 +155,10 @@ def test_the_page_reads_as_before_and_is_well_formed(page):
 
 
 def test_a_page_runs_its_own_script_and_no_other(page):
-    shown = render(made_up_report(), pd.DataFrame({"text": list("xyz"), "label": "a", "plm": "clerk", "iteration": 0}))
+    shown = render(
+        made_up_report(),
+        pd.DataFrame({"text": list("xyz"), "label": "a", "plm": "clerk", "iteration": 0}),
+    )
     script = re.search(r"<script>(.*?)</script>", shown, re.DOTALL)[1]
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     for text in (page, shown):
@@ -129,12 +167,13 @@ def test_a_page_runs_its_own_script_and_no_other(page):
 
 
 def test_equal_reports_give_equal_pages_in_another_process_too(page):
-    code = (
-        "from tests.support.data.reports import made_up_report; from tasks.reporting.report import render; import sys; "
-    )
+    code = "from tests.support.data.reports import made_up_report; "
+    code += "from tasks.reporting.report import render; import sys; "
     code += "assert not {'matplotlib', 'jinja2', 'pydantic'} & set(sys.modules); "
     code += "sys.stdout.write(render(made_up_report()))"
-    again = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    again = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
     assert again.stdout == page
 
 
@@ -142,7 +181,9 @@ def test_text_of_a_model_stays_text():
     evil = '<script>alert(1)</script> $x_1$ & "quoted"'
     scores = Scores(0.5, 0.5, (evil, "b"), {evil: {"f1": 0.5}}, ((1, 2), (3, 4)))
     iteration = one_iteration(0, new={evil: 3}, weights={evil: 1.0}, failures={evil: {evil: 1}})
-    shown = render(made_up_report(scores=scores, iterations=(iteration,), degraded=(evil,), task=evil))
+    shown = render(
+        made_up_report(scores=scores, iterations=(iteration,), degraded=(evil,), task=evil)
+    )
     assert "script" not in Page(shown).tags
     assert "<script" not in shown
     assert "<script>alert(1)</script>" in Page(shown).said
@@ -162,13 +203,19 @@ def test_the_page_of_another_run_says_what_is_special_about_it(page, name):
 def test_of_many_classes_the_worst_are_shown_and_the_others_folded():
     names = [f"intent {number}" for number in range(77)]
     per_class = {
-        name: {"precision": 0.5, "recall": 0.5, "f1": 1 - k / 100, "rows": 9.0} for k, name in enumerate(names)
+        name: {"precision": 0.5, "recall": 0.5, "f1": 1 - k / 100, "rows": 9.0}
+        for k, name in enumerate(names)
     }
     scores = Scores(0.5, 0.5, tuple(names), per_class)
-    rows = pd.DataFrame({"text": [f"text {name}" for name in names], "label": names, "plm": "a", "iteration": 0})
+    rows = pd.DataFrame(
+        {"text": [f"text {name}" for name in names], "label": names, "plm": "a", "iteration": 0}
+    )
     page = render(made_up_report(scores=scores, map=None), rows)
     table = page[page.index("Per class, on test rows") :]
-    shown, folded = table[: table.index("<details>")], table[table.index("<details>") : table.index("</details>")]
+    shown, folded = (
+        table[: table.index("<details>")],
+        table[table.index("<details>") : table.index("</details>")],
+    )
     assert re.findall(r"intent \d+", shown) == [f"intent {number}" for number in range(76, 66, -1)]
     assert re.findall(r"intent \d+", folded) == names[:67]
     assert page.count("67 further classes") == 2, "and the table of texts by class"
@@ -181,13 +228,19 @@ def test_what_was_not_measured_is_not_drawn():
     assert "svg" not in Page(render(made_up_report(**PAGES["failed"]))).tags
 
 
-@pytest.mark.parametrize(("loss", "sure"), [(0.0, 0.5), (1.0, 0.7310586), (4.0, 0.9820138), (8.0, 0.9996646)])
+@pytest.mark.parametrize(
+    ("loss", "sure"), [(0.0, 0.5), (1.0, 0.7310586), (4.0, 0.9820138), (8.0, 0.9996646)]
+)
 def test_the_certainty_of_an_attacker_is_what_bayes_says(loss, sure):
     assert words.certainty(loss) == pytest.approx(sure, abs=1e-6)
-    assert words.certainty(loss, 0.01) == pytest.approx(math.exp(loss) * 0.01 / (math.exp(loss) * 0.01 + 0.99))
+    assert words.certainty(loss, 0.01) == pytest.approx(
+        math.exp(loss) * 0.01 / (math.exp(loss) * 0.01 + 0.99)
+    )
 
 
-@pytest.mark.parametrize(("loss", "step"), [(0.99, "strong"), (1.0, "moderate"), (4.0, "moderate"), (4.1, "weak")])
+@pytest.mark.parametrize(
+    ("loss", "step"), [(0.99, "strong"), (1.0, "moderate"), (4.0, "moderate"), (4.1, "weak")]
+)
 def test_the_first_screen_states_unit_certainty_and_strength(loss, step):
     page = render(made_up_report(protects="person", epsilon_spent=loss))
     head = " ".join(Page(page.split("</header>")[0] + "</header></body></html>").said.split())
@@ -202,11 +255,25 @@ def test_the_promise_to_a_party_depends_on_how_many_may_collude():
     assert any("even together with 1 of the parties" in line for line in words.promise(report))
     assert any("not against another party" in line for line in words.promise(alone))
     assert any("made-up votes" in line for line in words.uncovered(report))
-    assert not any("parties" in line for line in [*words.promise(made_up_report()), *words.uncovered(made_up_report())])
-    assert one_iteration(0, usage={"gpt-4o": ESTIMATED}).metrics()["dollars_estimated/gpt-4o"] == 0.375
+    assert not any(
+        "parties" in line
+        for line in [*words.promise(made_up_report()), *words.uncovered(made_up_report())]
+    )
+    assert (
+        one_iteration(0, usage={"gpt-4o": ESTIMATED}).metrics()["dollars_estimated/gpt-4o"] == 0.375
+    )
 
 
-SAME = ("epsilon", "epsilon_exact", "delta", "sigma", "sensitivity", "calibration", "protects", "adjacency")
+SAME = (
+    "epsilon",
+    "epsilon_exact",
+    "delta",
+    "sigma",
+    "sensitivity",
+    "calibration",
+    "protects",
+    "adjacency",
+)
 PLANNED = {name: name for name in (*SAME, "released", "public_rows")}
 HAPPENED = {"epsilon": "epsilon_spent", "added": "epsilon_added", "releases": "releases"}
 HAPPENED |= {"charged": "releases_charged", "samples": "n_synthetic", "charges": "charges"}
@@ -231,10 +298,14 @@ def test_reports_of_earlier_versions_open():
     assert [release.kind for release in opened.released] == ["votes"]
     assert opened.iterations == made_up_report().iterations
     stored["plan"] |= {"density": "a density"}
-    assert [(release.kind, release.text) for release in from_json(stored).released] == [("density", "a density")]
+    assert [(release.kind, release.text) for release in from_json(stored).released] == [
+        ("density", "a density")
+    ]
 
 
-@pytest.mark.parametrize("damage", [{"run_id": None}, {"seconds": "long"}, {"scores": {"accuracy": "high"}}])
+@pytest.mark.parametrize(
+    "damage", [{"run_id": None}, {"seconds": "long"}, {"scores": {"accuracy": "high"}}]
+)
 def test_a_damaged_report_is_refused(damage):
     with pytest.raises(ValueError, match="validation error"):
         from_json(to_json(made_up_report()) | damage)
@@ -259,7 +330,11 @@ def test_a_figure_comes_as_picture_too_and_equal_input_gives_equal_bytes(plot):
     ("useful", "expected", "names"),
     [
         (None, "was not evaluated", []),
-        (Usefulness(Accuracy(50, 300), 1 / 6, "linear"), "not better than chance", ["chance", ON_ROWS]),
+        (
+            Usefulness(Accuracy(50, 300), 1 / 6, "linear"),
+            "not better than chance",
+            ["chance", ON_ROWS],
+        ),
         (Usefulness(Accuracy(250, 300, 600), 1 / 6, "linear"), "chance is 16.7 %", ["chance", NEW]),
         (FULL, "10.0 points more than the same models without private records", ALL),
     ],
@@ -271,6 +346,7 @@ def test_the_verdict_states_result_references_and_privacy(
     assert expected in verdict(report)
     assert "epsilon" in verdict(report)
     drawn = re.findall(
-        '<div class="bar (?:floor|run)"><span class="name">(.+?)(?: <small>.+?</small>)?</span>', render(report)
+        '<div class="bar (?:floor|run)"><span class="name">(.+?)(?: <small>.+?</small>)?</span>',
+        render(report),
     )
     assert [html.unescape(name) for name in drawn] == names

@@ -35,7 +35,9 @@ def test_what_was_not_measured_is_left_out(fid: float | None) -> None:
 
 @pytest.mark.parametrize(("protects", "unit"), [("person", " per person in 1"), ("", " in 1")])
 def test_a_privacy_loss_names_its_unit(protects: str, unit: str) -> None:
-    run = RunSummary(run_id="r", dataset="d", epsilon_spent=4.0, delta=1e-5, protects=protects, releases=1)
+    run = RunSummary(
+        run_id="r", dataset="d", epsilon_spent=4.0, delta=1e-5, protects=protects, releases=1
+    )
     run = replace(run, iterations=[iteration(0)], stubs=["clerk"])
     assert f"epsilon 4.0000 at delta 1e-05{unit} release" in words.outcome(run)
     assert "Written by stubs (clerk): not for use" in words.summary(run.to_json())
@@ -43,9 +45,20 @@ def test_a_privacy_loss_names_its_unit(protects: str, unit: str) -> None:
 
 def test_a_run_ends_with_what_private_records_gained() -> None:
     gain = {"points": 0.34, "low": -3.4, "high": 4.0, "floor": "zero_shot_accuracy"}
-    gain |= {"floor_line": "same models without private data 77.0 % (74-80)", "verdict": "no measured gain"}
-    useful = {"line": "", "lines": ["new classifier 77.3 %"], "chance": 0.125, "basis": "900 test rows", "gain": gain}
-    run = RunSummary(run_id="r", dataset="d", epsilon_spent=4.0, iterations=[iteration(0)], usefulness=useful)
+    gain |= {
+        "floor_line": "same models without private data 77.0 % (74-80)",
+        "verdict": "no measured gain",
+    }
+    useful = {
+        "line": "",
+        "lines": ["new classifier 77.3 %"],
+        "chance": 0.125,
+        "basis": "900 test rows",
+        "gain": gain,
+    }
+    run = RunSummary(
+        run_id="r", dataset="d", epsilon_spent=4.0, iterations=[iteration(0)], usefulness=useful
+    )
     lines = words.summary(run.to_json()).splitlines()
     assert (
         "gain        private records: +0.3 points (-3.4 to +4.0) over the best floor, same models without private "
@@ -64,7 +77,14 @@ def test_an_unfinished_run_is_not_listed_as_not_private() -> None:
 
 @pytest.mark.parametrize(
     ("dollars", "text"),
-    [(0.005, "0.005"), (0.00012345, "0.0001234"), (0, "0"), (2.5, "2.5"), (500.0, "500"), (12345.67, "12345.67")],
+    [
+        (0.005, "0.005"),
+        (0.00012345, "0.0001234"),
+        (0, "0"),
+        (2.5, "2.5"),
+        (500.0, "500"),
+        (12345.67, "12345.67"),
+    ],
 )
 def test_dollars_keep_four_significant_digits(dollars: float, text: str) -> None:
     assert format_dollars(dollars) == text

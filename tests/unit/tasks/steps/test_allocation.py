@@ -26,7 +26,9 @@ def test_the_largest_class_is_at_least_twice_the_smallest() -> None:
     drawn = [list(unbalanced(sizes, 300, 10.0, seed).values()) for seed in range(100)]
     assert all(max(counts) >= 2 * min(counts) for counts in drawn)
     first = np.array([np.random.default_rng(seed).dirichlet([10.0, 10.0]) for seed in range(100)])
-    assert (first.max(axis=1) >= 2 * first.min(axis=1)).mean() < 0.5, "most of these draws are repeated"
+    assert (first.max(axis=1) >= 2 * first.min(axis=1)).mean() < 0.5, (
+        "most of these draws are repeated"
+    )
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -34,7 +34,8 @@ def test_a_kind_of_key_is_declared_by_one_module() -> None:
 
 def test_a_move_changes_no_meaning() -> None:
     before = (
-        "from tasks.guidance import weights\nfrom tasks.first import clean_texts\nx = weights.weigh(clean_texts(y))"
+        "from tasks.guidance import weights\nfrom tasks.first import clean_texts\n"
+        "x = weights.weigh(clean_texts(y))"
     )
     after = "from tasks.other import clean_texts\nfrom tasks.new.name import weigh\nx = weigh(clean_texts(y))"
     assert code(before) == code(after)

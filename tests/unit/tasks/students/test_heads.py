@@ -17,7 +17,9 @@ from tests.support.data.student_rows import CLASSES, clouds, vector_rows
 
 
 @pytest.mark.parametrize("kind", ["linear", "mlp"])
-def test_a_student_on_vectors_learns_regardless_of_their_scale_and_with_a_constant_column(kind, tmp_path):
+def test_a_student_on_vectors_learns_regardless_of_their_scale_and_with_a_constant_column(
+    kind, tmp_path
+):
     rows, (vectors, truth) = vector_rows(), clouds(300, 1)
     for factor in (0.05, 1.0, 20.0):
         scaled = np.pad(rows.vectors * factor, ((0, 0), (0, 1)), constant_values=3.0)
@@ -50,7 +52,11 @@ def test_rows_that_teach_nothing_are_refused(labels, more, words, tmp_path):
     names = [CLASSES[label] if isinstance(label, int) else label for label in labels]
     usual = {"texts": ["a"] * 3, "vectors": np.zeros((3, 2), dtype=np.float32)}
     with pytest.raises(InputError, match=words):
-        train_student(StudentSpec(kind="linear"), TrainingRows(labels=names, classes=CLASSES, **usual | more), tmp_path)
+        train_student(
+            StudentSpec(kind="linear"),
+            TrainingRows(labels=names, classes=CLASSES, **usual | more),
+            tmp_path,
+        )
 
 
 def test_vectors_of_another_embedder_are_refused(tmp_path):
@@ -67,7 +73,9 @@ def test_the_probe_distinguishes_separate_clouds_from_shuffled_labels():
     assert probe_accuracy(vectors, labels, test_vectors, test_labels) > 0.95
     shuffled = list(np.random.default_rng(0).permutation(labels))
     assert probe_accuracy(vectors, shuffled, test_vectors, test_labels) < 0.6
-    assert probe_accuracy(vectors, ["fruit"] * 200, test_vectors, test_labels) == pytest.approx(67 / 200)
+    assert probe_accuracy(vectors, ["fruit"] * 200, test_vectors, test_labels) == pytest.approx(
+        67 / 200
+    )
     known = [row for row, label in enumerate(labels) if label != "river"]
     absent = probe_accuracy(vectors[known], [labels[row] for row in known], vectors, labels)
     assert absent <= len(known) / len(labels), "labels absent from training count as wrong"
@@ -85,17 +93,27 @@ def test_a_student_learns_soft_labels_instead_of_wrong_ones(kind, tmp_path):
     reached = {}
     for name, arguments in (("hard", None), ("soft", soft)):
         learned = TrainingRows(
-            rows.texts, shifted if arguments is None else rows.labels, CLASSES, rows.vectors, soft=arguments
+            rows.texts,
+            shifted if arguments is None else rows.labels,
+            CLASSES,
+            rows.vectors,
+            soft=arguments,
         )
         train_student(StudentSpec(kind=kind), learned, tmp_path / name)
         reached[name] = load_student(tmp_path / name)([""] * 300, vectors)
     assert evaluate(truth, reached["soft"].labels, CLASSES)["accuracy"] > 0.95
     assert evaluate(truth, reached["hard"].labels, CLASSES)["accuracy"] < 0.05
     mostly = np.eye(len(CLASSES))[[0] * len(soft)]
-    leaning = TrainingRows(rows.texts, CLASSES[:1] * len(soft), CLASSES, rows.vectors, soft=0.6 * mostly + 0.4 * soft)
+    leaning = TrainingRows(
+        rows.texts, CLASSES[:1] * len(soft), CLASSES, rows.vectors, soft=0.6 * mostly + 0.4 * soft
+    )
     train_student(StudentSpec(kind=kind), leaning, tmp_path / "leaning")
-    assert set(load_student(tmp_path / "leaning")([""] * 300, vectors).labels) == {CLASSES[0]}, "the likeliest of all"
-    weight, bias = fit_logistic(rows.vectors, np.full(len(soft), 1), np.ones(len(soft)), len(CLASSES), 1.0)
+    assert set(load_student(tmp_path / "leaning")([""] * 300, vectors).labels) == {CLASSES[0]}, (
+        "the likeliest of all"
+    )
+    weight, bias = fit_logistic(
+        rows.vectors, np.full(len(soft), 1), np.ones(len(soft)), len(CLASSES), 1.0
+    )
     assert not weight.any()
     assert bias.argmax() == 1
     train_student(StudentSpec(kind=kind), rows, tmp_path / "sure")
@@ -120,7 +138,9 @@ def test_one_round_by_hand():
     assert result == pytest.approx([0.578124, 0.343753, 0.578124], abs=1e-6)
     assert result.sum() == pytest.approx(1.5)
     sound = np.array([[0.9, 0.1], [0.4, 0.6]])
-    assert adjust_weights(weights[:2], sound, targets[:2], 2.0) == pytest.approx(weights[:2]), "nobody is wrong"
+    assert adjust_weights(weights[:2], sound, targets[:2], 2.0) == pytest.approx(weights[:2]), (
+        "nobody is wrong"
+    )
 
 
 @pytest.mark.parametrize("kind", ["linear", "mlp"])
@@ -132,7 +152,9 @@ def test_mislabelled_rows_weigh_less_in_the_end_and_the_student_is_another(kind,
         labels[row] = CLASSES[(CLASSES.index(labels[row]) + 1) % 3]
     wrong = type(rows)(rows.texts, labels, rows.classes, rows.vectors)
     plain, boosted = (
-        StudentSpec(kind, epochs=8, batch=4, learning_rate=3e-3, seed=1, validation_share=0.0, boost=boost)
+        StudentSpec(
+            kind, epochs=8, batch=4, learning_rate=3e-3, seed=1, validation_share=0.0, boost=boost
+        )
         for boost in (False, True)
     )
     unweighted = train_student(plain, wrong, tmp_path / "plain")
@@ -141,7 +163,10 @@ def test_mislabelled_rows_weigh_less_in_the_end_and_the_student_is_another(kind,
     assert trained.weights.mean() == pytest.approx(1.0)
     others = np.setdiff1d(np.arange(120), planted)
     assert trained.weights[list(planted)].mean() < 0.5 * trained.weights[others].mean()
-    answers = [load_student(tmp_path / name)(rows.texts, rows.vectors).probabilities for name in ("plain", "boosted")]
+    answers = [
+        load_student(tmp_path / name)(rows.texts, rows.vectors).probabilities
+        for name in ("plain", "boosted")
+    ]
     assert np.abs(answers[0] - answers[1]).max() > 1e-3
 
 
@@ -164,7 +189,9 @@ def test_the_distance_is_the_printed_formula() -> None:
     apart = np.cov(first.T) - np.cov(second.T)
     result = float(coral(torch.from_numpy(first), torch.from_numpy(second)))
     assert result == pytest.approx((apart**2).sum() / (4 * 4**2), rel=1e-4)
-    assert float(coral(torch.from_numpy(first), torch.from_numpy(first + 7))) == pytest.approx(0, abs=1e-8)
+    assert float(coral(torch.from_numpy(first), torch.from_numpy(first + 7))) == pytest.approx(
+        0, abs=1e-8
+    )
 
 
 def test_half_as_many_unlabelled_texts_are_used_at_most() -> None:
@@ -207,5 +234,7 @@ def test_a_student_with_adaptation_varies_on_both_domains_alike(tmp_path: Path) 
         train_student(spec, rows, tmp_path / name)
         apart[name] = scores_apart(tmp_path / name, rows, other)
         predicted = load_student(tmp_path / name)(rows.texts, rows.vectors).labels
-        assert np.mean([entry == two for entry, two in zip(predicted, rows.labels, strict=True)]) > 0.9
+        assert (
+            np.mean([entry == two for entry, two in zip(predicted, rows.labels, strict=True)]) > 0.9
+        )
     assert apart["coral"] < apart["none"] / 2

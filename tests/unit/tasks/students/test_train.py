@@ -35,7 +35,9 @@ def tiny_encoder(tiny, tmp_path_factory):
 
 
 def _tiny_spec(folder, **changes):
-    return StudentSpec(**{"model": str(folder), "epochs": 6, "learning_rate": 5e-3, "batch": 16, **changes})
+    return StudentSpec(
+        **{"model": str(folder), "epochs": 6, "learning_rate": 5e-3, "batch": 16, **changes}
+    )
 
 
 @pytest.mark.parametrize("layout", ["tiny", "tiny_encoder", "tiny_roberta"])
@@ -48,8 +50,12 @@ def test_a_fine_tuned_student_learns_and_predicts_the_same_when_loaded(layout, r
     assert evaluate(truth, prediction.labels, CLASSES)["accuracy"] > 0.9
     assert prediction.probabilities.shape == (60, 3)
     assert np.allclose(prediction.probabilities.sum(axis=1), 1.0)
-    served = pytest.importorskip("connectors.tracking.served_model").transformer(tmp_path / "student")
-    assert np.mean(served(unseen).argmax(1) == prediction.probabilities.argmax(1)) > 0.95, "as MLflow serves it"
+    served = pytest.importorskip("connectors.tracking.served_model").transformer(
+        tmp_path / "student"
+    )
+    assert np.mean(served(unseen).argmax(1) == prediction.probabilities.argmax(1)) > 0.95, (
+        "as MLflow serves it"
+    )
     assert served(["word " * 400]).shape == (1, 3), "longer than the model"
 
 
@@ -60,11 +66,14 @@ def test_a_standard_model_is_stored_so_that_its_own_library_opens_it(tiny, tmp_p
     train_student(_tiny_spec(tiny, epochs=1), TrainingRows(texts, labels, CLASSES), tmp_path)
     model = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "model")
     assert model.config.id2label == dict(enumerate(CLASSES))
-    assert not [file for file in tmp_path.rglob("*") if file.suffix in {".bin", ".pt", ".pkl", ".pickle"}]
+    assert not [
+        file for file in tmp_path.rglob("*") if file.suffix in {".bin", ".pt", ".pkl", ".pickle"}
+    ]
 
 
 @pytest.mark.parametrize(
-    ("kind", "layout"), [("linear", "tiny"), ("mlp", "tiny"), ("finetune", "tiny"), ("finetune", "tiny_encoder")]
+    ("kind", "layout"),
+    [("linear", "tiny"), ("mlp", "tiny"), ("finetune", "tiny"), ("finetune", "tiny_encoder")],
 )
 def test_the_same_seed_gives_the_same_student_and_leaves_the_process_random_state_alone(
     kind, layout, request, tmp_path
@@ -111,7 +120,9 @@ def test_the_best_pass_is_restored_and_training_stops_early(tiny, tmp_path, monk
     assert measured != pytest.approx(passes[-1], rel=1e-3), "the last pass is another network"
 
 
-def test_passes_that_destroy_a_sentence_encoder_leave_the_fitted_head_as_the_student(tiny_encoder, tmp_path):
+def test_passes_that_destroy_a_sentence_encoder_leave_the_fitted_head_as_the_student(
+    tiny_encoder, tmp_path
+):
     rows, (texts, truth) = TrainingRows(*sentences(150, 0), CLASSES), sentences(120, 1)
     trained = train_student(_tiny_spec(tiny_encoder, learning_rate=3.0), rows, tmp_path)
     assert trained.best_epoch == 0
@@ -128,18 +139,26 @@ def test_without_a_validation_share_every_pass_is_made(tiny, tmp_path):
 def test_texts_longer_than_the_model_can_read_are_cut(layout, request, tmp_path):
     texts, labels = sentences(30, 0)
     texts[0] = " ".join(["apple"] * 500)
-    train_student(_tiny_spec(request.getfixturevalue(layout), epochs=1), TrainingRows(texts, labels, CLASSES), tmp_path)
+    train_student(
+        _tiny_spec(request.getfixturevalue(layout), epochs=1),
+        TrainingRows(texts, labels, CLASSES),
+        tmp_path,
+    )
     assert len(load_student(tmp_path)(texts, None).labels) == 30
     assert load_student(tmp_path)([], None).probabilities.shape == (0, 3)
 
 
 @pytest.mark.parametrize("kind", ["linear", "mlp", "finetune"])
 @pytest.mark.parametrize("lacking", CLASSES)
-def test_a_class_without_rows_is_no_obstacle_and_is_never_predicted(kind, lacking, tiny_encoder, tmp_path):
+def test_a_class_without_rows_is_no_obstacle_and_is_never_predicted(
+    kind, lacking, tiny_encoder, tmp_path
+):
     vectors, labels = clouds(90, 0)
     texts, _ = sentences(90, 0)
     stored = [row for row, label in enumerate(labels) if label != lacking]
-    rows = TrainingRows([texts[i] for i in stored], [labels[i] for i in stored], CLASSES, vectors[stored])
+    rows = TrainingRows(
+        [texts[i] for i in stored], [labels[i] for i in stored], CLASSES, vectors[stored]
+    )
     train_student(_tiny_spec(tiny_encoder, kind=kind, epochs=3), rows, tmp_path)
     prediction = load_student(tmp_path)(texts, vectors)
     assert lacking not in prediction.labels
@@ -157,7 +176,10 @@ def test_one_class_alone_is_refused_with_its_name(kind, tmp_path):
 def test_a_row_of_weight_zero_teaches_nothing(kind, tiny_encoder, tmp_path):
     vectors, labels = clouds(200, 0)
     texts, _ = sentences(200, 0, [CLASSES[i] for i in range(3)])
-    wrong = [CLASSES[(CLASSES.index(label) + 1) % 3] if row >= 80 else label for row, label in enumerate(labels)]
+    wrong = [
+        CLASSES[(CLASSES.index(label) + 1) % 3] if row >= 80 else label
+        for row, label in enumerate(labels)
+    ]
     rows = TrainingRows(texts, wrong, CLASSES, vectors, [1.0] * 80 + [0.0] * 120)
     spec = _tiny_spec(tiny_encoder, kind=kind, epochs=8, validation_share=0.0, learning_rate=1e-3)
     train_student(spec, rows, tmp_path)
@@ -170,7 +192,9 @@ def test_progress_ends_at_the_announced_total_even_after_early_stopping(kind, ti
     seen = []
     vectors, labels = clouds(60, 0)
     spec = _tiny_spec(tiny, kind=kind, patience=1)
-    train_student(spec, TrainingRows(sentences(60, 0)[0], labels, CLASSES, vectors), tmp_path, seen.append)
+    train_student(
+        spec, TrainingRows(sentences(60, 0)[0], labels, CLASSES, vectors), tmp_path, seen.append
+    )
     assert sum(seen) == units_of_work(spec, 60)
     assert min(seen) > 0
 
@@ -211,6 +235,8 @@ def test_scores_count_each_class_and_the_mean_leaves_out_those_that_do_not_occur
     assert (scores["accuracy"], scores["macro_f1"]) == pytest.approx((2 / 3, 2 / 3))
     number = {name: CLASSES.index(name) for name in ("fruit", "metal")}
     assert scores["confusion"][number["fruit"]][number["metal"]] == 1
-    assert scores["per_class"]["fruit"] == pytest.approx({"precision": 1.0, "recall": 0.5, "f1": 2 / 3, "rows": 2})
+    assert scores["per_class"]["fruit"] == pytest.approx(
+        {"precision": 1.0, "recall": 0.5, "f1": 2 / 3, "rows": 2}
+    )
     (other,) = set(CLASSES) - set(number)
     assert set(scores["per_class"][other].values()) == {0}

@@ -19,7 +19,9 @@ def test_noisy_counts_below_zero_are_cut_and_the_rest_adds_up_to_one() -> None:
     st.lists(st.integers(-50, 500), min_size=1, max_size=12),
     st.lists(st.integers(0, 300), min_size=1, max_size=6),
 )
-def test_parts_dealt_one_after_another_are_what_all_together_would_be(counts: list[int], parts: list[int]) -> None:
+def test_parts_dealt_one_after_another_are_what_all_together_would_be(
+    counts: list[int], parts: list[int]
+) -> None:
     shares = shares_of(np.array(counts, dtype=np.int64))
     labels = [str(number) for number in range(len(shares))]
     total, offset = dict.fromkeys(labels, 0), 0

@@ -10,9 +10,13 @@ from tasks.writing.cleaning import clean, normalised
 from tasks.writing.prompts import Label, TaskCard, contrastive, zero_shot
 from tests.support.paths import DATA
 
-CARD = TaskCard("films", "movie review", (Label("positive", "the writer liked the movie"), Label("negative")))
+CARD = TaskCard(
+    "films", "movie review", (Label("positive", "the writer liked the movie"), Label("negative"))
+)
 ASKED = zero_shot(CARD, "positive", "", 0)
-EXAMPLE = "The old lighthouse keeper steals every scene he is in, and the storm at the end is a wonder."
+EXAMPLE = (
+    "The old lighthouse keeper steals every scene he is in, and the storm at the end is a wonder."
+)
 BAD = "Film good yes."
 SHOWN = contrastive(CARD, "positive", "", [EXAMPLE], [BAD], 0)
 FILM = "A warm and funny film about two brothers who build a boat in the attic."
@@ -199,7 +203,18 @@ def test_no_answer_breaks_cleaning_and_every_kept_text_can_be_written_to_a_file(
 
 
 def test_a_long_answer_is_cleaned_in_a_moment():
-    for unit in ("a ", '"', "(", "[your ", "1. x\n", "****", "i cannot ", "<a", "as an a ", "it seems "):
+    for unit in (
+        "a ",
+        '"',
+        "(",
+        "[your ",
+        "1. x\n",
+        "****",
+        "i cannot ",
+        "<a",
+        "as an a ",
+        "it seems ",
+    ):
         clean(unit * 4000, SHOWN)
 
 
@@ -216,11 +231,15 @@ def test_most_answers_of_real_models_are_kept_and_none_with_a_placeholder(path):
     if not path.exists():
         pytest.skip("no recorded answers here")
     texts = pd.read_parquet(path, columns=["text"])["text"].iloc[:1500]
-    stored = [cleaned.text for cleaned in (clean(text, ASKED) for text in texts) if cleaned.reason is None]
+    stored = [
+        cleaned.text for cleaned in (clean(text, ASKED) for text in texts) if cleaned.reason is None
+    ]
     assert 0.5 < len(stored) / len(texts) <= 1
     marks = ("<C>", "<unk>", "<c>", "[MOVIE", "lorem ipsum", "As an AI language model", "\x00")
     assert not any(mark in text for text in stored for mark in marks)
-    assert not any(pattern.search(text) for text in stored for pattern in cleaning_rules.PLACEHOLDERS)
+    assert not any(
+        pattern.search(text) for text in stored for pattern in cleaning_rules.PLACEHOLDERS
+    )
 
 
 @pytest.mark.real_data

@@ -73,7 +73,11 @@ def test_the_vectors_are_held_once_while_they_are_made(monkeypatch):
 
 def test_no_texts_give_an_empty_matrix_without_asking():
     embedder = LetterEmbedder()
-    assert [block.shape for block in embed_blocks(embedder, [])] == [embed_texts(embedder, []).shape] == [(0, 2)]
+    assert (
+        [block.shape for block in embed_blocks(embedder, [])]
+        == [embed_texts(embedder, []).shape]
+        == [(0, 2)]
+    )
     assert embedder.asked == []
 
 

@@ -47,20 +47,35 @@ class Writer:
             positions = range(start, min(start + self.batch, len(prompts)))
             for position in reversed(positions):
                 prompt = prompts[position]
-                answers[position] = self.spoil(prompt, Completion(written(prompt), "stop", 50, 12, 0.001))
+                answers[position] = self.spoil(
+                    prompt, Completion(written(prompt), "stop", 50, 12, 0.001)
+                )
                 keep(position, answers[position])
         return [answers[position] for position in range(len(prompts))]
 
 
 def request(**changes):
-    of_job = {"card": CARD, "plm": "writer", "plm_index": 3, "iteration": 2, "seed": 0, "contrast": True}
-    job = WriteJob(**{name: changes.pop(name, value) for name, value in of_job.items()}, examples_per_prompt=8)
-    return WritingRequest(**({"job": job, "counts": {"spring": 10, "summer": 9, "winter": 10}} | changes))
+    of_job = {
+        "card": CARD,
+        "plm": "writer",
+        "plm_index": 3,
+        "iteration": 2,
+        "seed": 0,
+        "contrast": True,
+    }
+    job = WriteJob(
+        **{name: changes.pop(name, value) for name, value in of_job.items()}, examples_per_prompt=8
+    )
+    return WritingRequest(
+        **({"job": job, "counts": {"spring": 10, "summer": 9, "winter": 10}} | changes)
+    )
 
 
 def share(part, replaced):
     """Spoil about `part` of the answers, by seed."""
-    return lambda prompt, answer: replaced(prompt, answer) if prompt.seed % 1000 < 1000 * part else answer
+    return lambda prompt, answer: (
+        replaced(prompt, answer) if prompt.seed % 1000 < 1000 * part else answer
+    )
 
 
 def per_label(rows):
@@ -73,11 +88,14 @@ def test_exactly_what_was_requested_is_written_with_one_call_and_one_prompt_each
     assert per_label(made.rows) == {"spring": 10, "summer": 9, "winter": 10}
     assert [len(asked) for asked in model.asked] == [29]
     labels = [prompt.label for prompt in model.asked[0][:12]]
-    assert all(labels.count(label) == 4 for label in CARD.label_names), "a round that is cut short is balanced"
+    assert all(labels.count(label) == 4 for label in CARD.label_names), (
+        "a round that is cut short is balanced"
+    )
     assert made.failures.empty
     assert (made.shortfall, made.reasons) == ({}, {})
     assert all(
-        text.startswith(f"In {label} ") for text, label in zip(made.rows["text"], made.rows["label"], strict=True)
+        text.startswith(f"In {label} ")
+        for text, label in zip(made.rows["text"], made.rows["label"], strict=True)
     )
 
 
@@ -89,11 +107,15 @@ def test_rows_and_failures_have_their_columns_and_types_even_when_empty():
 
 def test_sample_ids_are_unique_over_plms_and_iterations():
     ids = pd.concat(
-        generate(Writer(), request(plm_index=k, iteration=t)).rows["sample_id"] for k in range(3) for t in range(3)
+        generate(Writer(), request(plm_index=k, iteration=t)).rows["sample_id"]
+        for k in range(3)
+        for t in range(3)
     )
     assert ids.is_unique
     assert ids.iloc[0] == 0
-    assert generate(Writer(), request()).rows["sample_id"].tolist() == [2_030_000_000 + n for n in range(29)]
+    assert generate(Writer(), request()).rows["sample_id"].tolist() == [
+        2_030_000_000 + n for n in range(29)
+    ]
 
 
 def test_the_result_does_not_depend_on_the_batch_size_and_is_the_same_twice():
@@ -123,15 +145,23 @@ def test_shortfalls_are_topped_up_to_the_exact_number_and_each_failure_keeps_tex
     asked_again = len(model.asked[1])
     assert first * 1.25 <= asked_again < first * 1.25 + 3
     calls = sum(map(len, model.asked))
-    assert (made.usage.calls, made.usage.tokens_in, made.usage.tokens_out) == (calls, 50 * calls, 12 * calls)
+    assert (made.usage.calls, made.usage.tokens_in, made.usage.tokens_out) == (
+        calls,
+        50 * calls,
+        12 * calls,
+    )
     assert made.usage.dollars == pytest.approx(0.001 * calls)
     assert len(made.rows) + len(made.failures) == calls
-    assert len({prompt.key for asked in model.asked for prompt in asked}) == calls, "no prompt is asked twice"
+    assert len({prompt.key for asked in model.asked for prompt in asked}) == calls, (
+        "no prompt is asked twice"
+    )
     assert steps == [1] * calls
 
 
 def test_valid_texts_beyond_the_number_requested_are_surplus_and_the_earlier_ones_stay():
-    model = Writer(spoil=lambda prompt, answer: replace(answer, text="no") if len(model.asked) == 1 else answer)
+    model = Writer(
+        spoil=lambda prompt, answer: replace(answer, text="no") if len(model.asked) == 1 else answer
+    )
     made = generate(model, request(counts={"spring": 8}))
     assert len(made.rows) == 8
     assert made.reasons == {"too_short": 8, "surplus": 2}
@@ -140,7 +170,9 @@ def test_valid_texts_beyond_the_number_requested_are_surplus_and_the_earlier_one
 
 def test_a_model_that_repeats_itself_leaves_a_recorded_shortfall_and_no_copies():
     model = Writer(
-        spoil=lambda prompt, answer: replace(answer, text=f"The same old story of the {prompt.label} garden.")
+        spoil=lambda prompt, answer: replace(
+            answer, text=f"The same old story of the {prompt.label} garden."
+        )
     )
     made = generate(model, request(attempts=2))
     assert len(made.rows) == made.rows["text"].nunique() == 3
@@ -157,7 +189,9 @@ def test_what_the_data_set_already_holds_is_not_taken_again():
     assert made.shortfall == {}
 
 
-@pytest.mark.parametrize(("finish", "reason"), [("error", "error"), ("refused", "refusal"), ("exhausted", "exhausted")])
+@pytest.mark.parametrize(
+    ("finish", "reason"), [("error", "error"), ("refused", "refusal"), ("exhausted", "exhausted")]
+)
 def test_failed_requests_are_failures_with_their_reason_and_a_cut_text_is_marked(finish, reason):
     failed = Completion("", finish, 5, 0, 0.0, "why")
     spoil = share(0.3, lambda prompt, answer: failed)
@@ -190,8 +224,14 @@ def test_attributes_go_round_and_do_not_hang_together_with_the_class():
 
 
 def test_examples_come_from_the_class_of_the_prompt_and_differ_between_generations():
-    good = {label: tuple(f"Fine {label} garden number {n}" for n in range(8)) for label in CARD.label_names}
-    bad = {label: tuple(f"Poor {label} garden number {n}" for n in range(8)) for label in CARD.label_names}
+    good = {
+        label: tuple(f"Fine {label} garden number {n}" for n in range(8))
+        for label in CARD.label_names
+    }
+    bad = {
+        label: tuple(f"Poor {label} garden number {n}" for n in range(8))
+        for label in CARD.label_names
+    }
     model = Writer()
     generate(model, request(good=good, bad=bad))
     prompts = model.asked[0]
@@ -210,8 +250,15 @@ def test_examples_come_from_the_class_of_the_prompt_and_differ_between_generatio
 
 def test_a_copied_example_does_not_enter_the_data_set():
     good = {"spring": ("Crocuses came up early this year", "Rain all week long in the garden")}
-    model = Writer(spoil=lambda prompt, answer: replace(answer, text=(*prompt.good, answer.text)[0]))
-    made = generate(model, request(counts={"spring": 4}, good=good, bad={"spring": ("bad one", "bad two")}, attempts=0))
+    model = Writer(
+        spoil=lambda prompt, answer: replace(answer, text=(*prompt.good, answer.text)[0])
+    )
+    made = generate(
+        model,
+        request(
+            counts={"spring": 4}, good=good, bad={"spring": ("bad one", "bad two")}, attempts=0
+        ),
+    )
     assert made.rows.empty
     assert made.reasons == {"copied_example": 4}
 

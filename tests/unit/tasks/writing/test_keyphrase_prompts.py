@@ -7,7 +7,9 @@ from connectors.interfaces.prompts import Seeded
 from tasks.writing.keyphrase_prompts import Seeding, ShownText, seeded
 from tasks.writing.prompts import Call, Label, TaskCard, Turn
 
-CARD = TaskCard("notes", "discharge note", (Label("heart", "of the heart"), Label("lung")), max_tokens=50)
+CARD = TaskCard(
+    "notes", "discharge note", (Label("heart", "of the heart"), Label("lung")), max_tokens=50
+)
 SEQUENCES = {
     "heart": (("angina", "heart failure"), ("stent", "aorta"), ("valve", "bypass")),
     "lung": (("asthma", "cough"),),
@@ -22,7 +24,9 @@ def test_a_prompt_names_its_phrases_the_kind_of_text_and_no_class() -> None:
     prompt = seeded(CARD, call("heart", 0), Seeding(SEQUENCES))
     assert isinstance(prompt, Seeded)
     assert prompt.phrases == ("angina", "heart failure")
-    assert "Write one discharge note that contains these terms: angina; heart failure." in prompt.text
+    assert (
+        "Write one discharge note that contains these terms: angina; heart failure." in prompt.text
+    )
     assert (prompt.label, prompt.description, prompt.good) == ("", "", ())
     assert "of the heart" not in prompt.text
 
@@ -32,14 +36,22 @@ def test_a_listed_prompt_ends_with_its_phrases_after_examples_with_theirs() -> N
     made_up = seeded(CARD, listed, Seeding(SEQUENCES))
     assert made_up.end == "\n"
     assert made_up.text.splitlines()[-1] == "3. angina, heart failure:"
-    assert made_up.text.startswith("Real examples of a discharge note, each after the words it contains.\n1. open,")
-    shown = (ShownText("A stent\nwas placed.", "heart", ("stent",)), ShownText("No phrase.", "lung"))
+    assert made_up.text.startswith(
+        "Real examples of a discharge note, each after the words it contains.\n1. open,"
+    )
+    shown = (
+        ShownText("A stent\nwas placed.", "heart", ("stent",)),
+        ShownText("No phrase.", "lung"),
+    )
     lines = seeded(CARD, listed, Seeding(SEQUENCES, shown)).text.splitlines()
     assert lines[1:] == ["1. stent: A stent was placed.", "2. angina, heart failure:"]
 
 
 def test_models_take_the_sequences_of_a_class_in_turn_and_begin_again() -> None:
-    taken = [[Seeding(SEQUENCES, first=first, models=2).phrases("heart", n)[0] for n in range(3)] for first in (0, 1)]
+    taken = [
+        [Seeding(SEQUENCES, first=first, models=2).phrases("heart", n)[0] for n in range(3)]
+        for first in (0, 1)
+    ]
     assert taken == [["angina", "valve", "stent"], ["stent", "angina", "valve"]]
     first, again = (seeded(CARD, call("lung", n), Seeding(SEQUENCES)) for n in (0, 1))
     assert first.phrases == again.phrases

@@ -8,7 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connectors.interfaces.errors import ConfigError
-from tasks.writing.prompts import Call, Label, TaskCard, Turn, contrastive, examples_for, prompt_for, seed_of, zero_shot
+from tasks.writing.prompts import (
+    Call,
+    Label,
+    TaskCard,
+    Turn,
+    contrastive,
+    examples_for,
+    prompt_for,
+    seed_of,
+    zero_shot,
+)
 
 CARD = TaskCard(
     name="teas",
@@ -22,16 +32,30 @@ BAD = tuple(f"bad text {n}" for n in range(8))
 
 
 def call(**changes):
-    turn = {"seed": 1, "iteration": 2, "plm_index": 0, "examples_per_prompt": 8, "contrast": True, "listed": False}
+    turn = {
+        "seed": 1,
+        "iteration": 2,
+        "plm_index": 0,
+        "examples_per_prompt": 8,
+        "contrast": True,
+        "listed": False,
+    }
     shared = Turn(**{name: changes.pop(name, value) for name, value in turn.items()})
-    return Call(**({"turn": shared, "label": "green", "ordinal": 5, "good": GOOD, "bad": BAD} | changes))
+    return Call(
+        **({"turn": shared, "label": "green", "ordinal": 5, "good": GOOD, "bad": BAD} | changes)
+    )
 
 
 def test_a_zero_shot_prompt_names_item_label_description_and_attribute():
     prompt = zero_shot(CARD, "green", "calm", 7)
     for part in ("tea review", '"green" (about green tea)', 'mood "calm"'):
         assert part in prompt.text
-    assert (prompt.label, prompt.attribute, prompt.seed, prompt.max_tokens) == ("green", "calm", 7, 256)
+    assert (prompt.label, prompt.attribute, prompt.seed, prompt.max_tokens) == (
+        "green",
+        "calm",
+        7,
+        256,
+    )
     assert prompt.description == "about green tea sencha"
     assert "{" not in prompt.text
     assert "mood" not in zero_shot(CARD, "black", "", 0).text
@@ -39,7 +63,10 @@ def test_a_zero_shot_prompt_names_item_label_description_and_attribute():
 
 def test_a_contrastive_prompt_shows_the_bad_examples_before_the_good_ones_and_then_the_request():
     text = contrastive(CARD, "black", "", GOOD[:2], BAD[:2], 0).text
-    places = [text.index(part) for part in ("bad text 0", "bad text 1", "good text 0", "good text 1", "midway")]
+    places = [
+        text.index(part)
+        for part in ("bad text 0", "bad text 1", "good text 0", "good text 1", "midway")
+    ]
     assert places == sorted(places)
     text = contrastive(CARD, "black", "", GOOD[:2], (), 0).text
     assert "good text 1" in text
@@ -47,7 +74,10 @@ def test_a_contrastive_prompt_shows_the_bad_examples_before_the_good_ones_and_th
 
 
 def test_a_listed_prompt_is_the_beginning_of_a_list_of_good_examples():
-    asked = prompt_for(CARD, call(good=("one\nline", "{label}"), bad=("worse",), examples_per_prompt=3, listed=True))
+    asked = prompt_for(
+        CARD,
+        call(good=("one\nline", "{label}"), bad=("worse",), examples_per_prompt=3, listed=True),
+    )
     lines = asked.text.splitlines()
     assert sorted(line[3:] for line in lines[1:3]) == ["one line", "{label}"]
     assert (lines[3:], asked.end, asked.bad) == (["3."], "\n", ())
@@ -55,7 +85,10 @@ def test_a_listed_prompt_is_the_beginning_of_a_list_of_good_examples():
     assert first.text.splitlines()[1:] == ["1."]
     assert "sencha" not in first.text  # the task varies an attribute instead
     plain = replace(CARD, attribute="", values=())
-    assert ' about "sencha". Topic: about green tea.' in prompt_for(plain, call(good=(), listed=True)).text
+    assert (
+        ' about "sencha". Topic: about green tea.'
+        in prompt_for(plain, call(good=(), listed=True)).text
+    )
     assert first.key != zero_shot(CARD, first.label, "", first.seed).key
 
 
@@ -78,7 +111,9 @@ def test_an_unknown_label_is_refused_with_the_known_ones():
     ("size", "contrast", "good", "bad"),
     [(8, True, 4, 4), (7, True, 4, 3), (2, True, 1, 1), (20, True, 8, 8), (8, False, 8, 0)],
 )
-def test_each_generation_draws_half_good_and_half_bad_with_the_odd_one_good(size, contrast, good, bad):
+def test_each_generation_draws_half_good_and_half_bad_with_the_odd_one_good(
+    size, contrast, good, bad
+):
     drawn_good, drawn_bad = examples_for(call(examples_per_prompt=size, contrast=contrast))
     assert (len(set(drawn_good)), len(set(drawn_bad))) == (good, bad)
     assert set(drawn_good) <= set(GOOD)

@@ -19,7 +19,9 @@ TEXTS = (
 
 
 def listed(form: str, between: str = "\n") -> str:
-    return between.join(form.format(n=number, text=text) for number, text in enumerate(TEXTS, start=1))
+    return between.join(
+        form.format(n=number, text=text) for number, text in enumerate(TEXTS, start=1)
+    )
 
 
 LISTS = {
@@ -131,7 +133,9 @@ def test_planning_aloud_is_a_comment_on_the_request(beginning: str) -> None:
         ("\u60a3\u8005\u81ea\u8ff0\u819d\u76d6", "length", True),
     ],
 )
-def test_a_text_that_ends_in_the_middle_is_recognised(text: str, finish_reason: str, is_cut: bool) -> None:
+def test_a_text_that_ends_in_the_middle_is_recognised(
+    text: str, finish_reason: str, is_cut: bool
+) -> None:
     assert ends_in_the_middle(text, finish_reason) is is_cut
 
 

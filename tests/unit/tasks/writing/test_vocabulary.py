@@ -20,7 +20,14 @@ def slowly(text: str, terms: list[str]) -> list[str]:
     by_length = sorted(terms, key=lambda term: -len(term.split()))
     location, hits = 0, []
     while location < len(words):
-        hit = next((term for term in by_length if words[location : location + len(term.split())] == term.split()), None)
+        hit = next(
+            (
+                term
+                for term in by_length
+                if words[location : location + len(term.split())] == term.split()
+            ),
+            None,
+        )
         hits += [hit] if hit else []
         location += len(hit.split()) if hit else 1
     return hits
@@ -28,14 +35,20 @@ def slowly(text: str, terms: list[str]) -> list[str]:
 
 def test_the_longest_term_counts_where_terms_overlap() -> None:
     terms = ("heart", "attack", "heart attack", "attack of asthma")
-    assert terms_in("A heart attack of asthma, no attack of the heart.", *terms) == ["heart attack", "attack", "heart"]
+    assert terms_in("A heart attack of asthma, no attack of the heart.", *terms) == [
+        "heart attack",
+        "attack",
+        "heart",
+    ]
 
 
 def test_terms_are_whole_words_and_nothing_within_one() -> None:
     assert terms_in("The cart is in the heartland.", "art", "heart", "cart") == ["cart"]
 
 
-@pytest.mark.parametrize("text", ["COVID-19 spread", "covid 19!", "Covid\u201119", "covid\uff0d\uff11\uff19"])
+@pytest.mark.parametrize(
+    "text", ["COVID-19 spread", "covid 19!", "Covid\u201119", "covid\uff0d\uff11\uff19"]
+)
 def test_case_hyphens_and_widths_do_not_matter(text: str) -> None:
     assert terms_in(text, "COVID-19", "spread")[0] == "COVID-19"
 
@@ -43,7 +56,9 @@ def test_case_hyphens_and_widths_do_not_matter(text: str) -> None:
 def test_it_finds_what_a_slow_search_finds() -> None:
     draw = random.Random(7)
     letters = "abcd"
-    terms = list(dict.fromkeys(" ".join(draw.choices(letters, k=draw.randint(1, 4))) for _ in range(40)))
+    terms = list(
+        dict.fromkeys(" ".join(draw.choices(letters, k=draw.randint(1, 4))) for _ in range(40))
+    )
     for _ in range(300):
         text = " ".join(draw.choices(letters + "ef", k=draw.randint(0, 25)))
         assert terms_in(text, *terms) == slowly(text, terms), text
@@ -55,7 +70,9 @@ def test_terms_that_read_alike_count_once_and_the_first_is_kept() -> None:
     assert vocabulary_of(["ab", "a b c"], shortest=3).terms == ("a b c",)
 
 
-def test_a_vocabulary_without_terms_or_with_too_many_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_vocabulary_without_terms_or_with_too_many_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with pytest.raises(InputError, match="no usable term"):
         vocabulary_of(["...", "the"], banned=["the"])
     monkeypatch.setattr(phrases, "MAX_TERMS", 2)

@@ -46,7 +46,9 @@ class Counter:
             time.sleep(self.seconds)
             reason = self.fails.pop(item.text, "stop")
             text = f"answer {len(self.asked)} to {item.text}" if reason == "stop" else ""
-            answers.append(Completion(text, reason, 3, 5, 0.5, "broken" if reason == "error" else ""))
+            answers.append(
+                Completion(text, reason, 3, 5, 0.5, "broken" if reason == "error" else "")
+            )
             keep(position, answers[-1])
         return answers
 
@@ -87,7 +89,9 @@ class TestRecording:
         inner = Counter()
         second = Recording(inner, store)
         remaining = []
-        answers = second.complete([prompt(i) for i in range(7)], lambda i, c: remaining.append((i, c)))
+        answers = second.complete(
+            [prompt(i) for i in range(7)], lambda i, c: remaining.append((i, c))
+        )
         assert answers[:5] == first
         assert inner.asked == ["write 5", "write 6"]
         assert sorted(i for i, _ in remaining) == list(range(7))
@@ -104,7 +108,9 @@ class TestRecording:
     def test_equal_prompts_of_one_call_are_requested_once(self, store):
         inner = Counter()
         remaining = []
-        answers = Recording(inner, store).complete([prompt(1), prompt(0), prompt(1)], lambda i, c: remaining.append(i))
+        answers = Recording(inner, store).complete(
+            [prompt(1), prompt(0), prompt(1)], lambda i, c: remaining.append(i)
+        )
         assert inner.asked == ["write 1", "write 0"]
         assert answers[0] == answers[2] != answers[1]
         assert sorted(remaining) == [0, 1, 2]
@@ -132,7 +138,9 @@ class TestRecording:
                 return super().complete(prompts)
 
         remaining = []
-        Recording(Silent(), store).complete([prompt(0), prompt(1)], lambda i, c: remaining.append(i))
+        Recording(Silent(), store).complete(
+            [prompt(0), prompt(1)], lambda i, c: remaining.append(i)
+        )
         assert sorted(remaining) == [0, 1]
         assert len(store.since("counter-1", 0)) == 2
 
@@ -147,11 +155,19 @@ class TestRecording:
     def test_unicode_and_broken_surrogates_are_kept(self, store):
         class Strange(Counter):
             def complete(self, prompts, keep=keep_nothing):
-                return [Completion(UNICODE + "\0"), Completion("half \ud83d"), Completion("pair \ud83d\ude00")]
+                return [
+                    Completion(UNICODE + "\0"),
+                    Completion("half \ud83d"),
+                    Completion("pair \ud83d\ude00"),
+                ]
 
         prompts = [prompt(i) for i in range(3)]
         answers = Recording(Strange(), store).complete(prompts)
-        assert [answer.text for answer in answers] == [UNICODE + "\0", "half \ufffd", "pair \U0001f600"]
+        assert [answer.text for answer in answers] == [
+            UNICODE + "\0",
+            "half \ufffd",
+            "pair \U0001f600",
+        ]
         assert Recording(Strange(), store).complete(prompts) == answers
 
     def test_threads_that_request_the_same_at_the_same_time_share_one_answer(self, store):
@@ -231,7 +247,9 @@ class TestStore:
 
     def test_thousands_of_keys_are_looked_up_at_once(self, store):
         store.put("m", "plm", prompt(0), Completion("x"))
-        assert list(store.lookup_many("m", [str(i) for i in range(5000)] + [prompt(0).key])) == [prompt(0).key]
+        assert list(store.lookup_many("m", [str(i) for i in range(5000)] + [prompt(0).key])) == [
+            prompt(0).key
+        ]
 
     def test_files_are_the_owners(self, store):
         store.put("m", "plm", prompt(0), Completion("x"))
@@ -299,7 +317,9 @@ def _put_many(folder: str, who: int) -> None:
 
 def test_processes_may_write_one_new_file_at_the_same_time(tmp_path):
     context = multiprocessing.get_context("fork")
-    writers = [context.Process(target=_put_many, args=(str(tmp_path / "c"), who)) for who in range(4)]
+    writers = [
+        context.Process(target=_put_many, args=(str(tmp_path / "c"), who)) for who in range(4)
+    ]
     for writer in writers:
         writer.start()
     for writer in writers:
@@ -327,7 +347,9 @@ def test_a_second_store_of_a_process_leaves_the_locks_of_the_first(tmp_path):
     first.put("counter-1", "counter", prompt(1), Completion("answer of 1", "stop"))
     second = CompletionStore(tmp_path)
     second.lookup_many("counter-1", [])
-    process = multiprocessing.get_context("spawn").Process(target=_put_and_close, args=(str(tmp_path), 2))
+    process = multiprocessing.get_context("spawn").Process(
+        target=_put_and_close, args=(str(tmp_path), 2)
+    )
     process.start()
     process.join(60)
     log = first.file("counter-1").with_suffix(".db-wal")
@@ -336,8 +358,12 @@ def test_a_second_store_of_a_process_leaves_the_locks_of_the_first(tmp_path):
         first.put("counter-1", "counter", prompt(number), Completion(f"answer of {number}", "stop"))
     first.close()
     second.close()
-    remaining = CompletionStore(tmp_path).lookup_many("counter-1", [prompt(number).key for number in range(40)])
-    assert sorted(item.text for item in remaining.values()) == sorted(f"answer of {number}" for number in range(40))
+    remaining = CompletionStore(tmp_path).lookup_many(
+        "counter-1", [prompt(number).key for number in range(40)]
+    )
+    assert sorted(item.text for item in remaining.values()) == sorted(
+        f"answer of {number}" for number in range(40)
+    )
 
 
 def test_a_store_of_an_earlier_version_opens_and_takes_marked_answers(tmp_path):
@@ -350,7 +376,9 @@ def test_a_store_of_an_earlier_version_opens_and_takes_marked_answers(tmp_path):
             database.execute(f"ALTER TABLE answers DROP COLUMN {column}")
     database.close()
     store = CompletionStore(folder)
-    assert store.lookup_many("m", [prompt(0).key]) == {prompt(0).key: Completion("old", tokens_in=3, tokens_out=5)}
+    assert store.lookup_many("m", [prompt(0).key]) == {
+        prompt(0).key: Completion("old", tokens_in=3, tokens_out=5)
+    }
     marked = Completion("new", tokens_in=3, tokens_out=5, dollars=0.5, estimated=True)
     store.put("m", "plm", prompt(1), marked)
     again = CompletionStore(folder)
@@ -362,8 +390,12 @@ def test_a_store_of_an_earlier_version_opens_and_takes_marked_answers(tmp_path):
 
 
 def test_the_first_batch_of_a_local_model_is_part_of_its_measured_speed(tmp_path, monkeypatch):
-    clock = iter([0.0, 100.0, 148.0, *[148.0] * 15])  # the call, the loaded model, then 16 texts at once
-    monkeypatch.setattr(completion_cache, "time", SimpleNamespace(monotonic=lambda: next(clock), sleep=time.sleep))
+    clock = iter(
+        [0.0, 100.0, 148.0, *[148.0] * 15]
+    )  # the call, the loaded model, then 16 texts at once
+    monkeypatch.setattr(
+        completion_cache, "time", SimpleNamespace(monotonic=lambda: next(clock), sleep=time.sleep)
+    )
     store = CompletionStore(tmp_path / "completions")
     Recording(Counter(), store).complete([prompt(number) for number in range(16)])
     assert store.lengths(Counter().identity).seconds == pytest.approx(48 / 16)
@@ -373,7 +405,9 @@ def test_the_speed_of_a_store_of_an_earlier_version_is_that_of_all_its_answers(t
     store = CompletionStore(tmp_path / "completions")
     for number in range(6):
         store.put("m", "plm", prompt(number), Completion("text", tokens_in=3, tokens_out=5))
-    with sqlite3.connect(store.file("m")) as database:  # two, a pause, then two batches of two in a second each
+    with sqlite3.connect(
+        store.file("m")
+    ) as database:  # two, a pause, then two batches of two in a second each
         for number, second in enumerate((0, 0, 3600, 3600, 3601, 3601)):
             when = datetime.fromtimestamp(second, UTC).isoformat()
             database.execute("UPDATE answers SET created = ? WHERE number = ?", (when, number + 1))

@@ -48,7 +48,9 @@ def prompts(number: int) -> list[Prompt]:
     return [Prompt("write", "a", seed=seed) for seed in range(number)]
 
 
-def test_it_stops_before_the_call_that_would_pass_the_limit_and_keeps_what_arrived(tmp_path: Path) -> None:
+def test_it_stops_before_the_call_that_would_pass_the_limit_and_keeps_what_arrived(
+    tmp_path: Path,
+) -> None:
     model, store = Paid(), CompletionStore(tmp_path / "answers")
     cost_budget = CostBudget(tmp_path / "money.jsonl", most=5.5)
     with pytest.raises(MoneyError, match=r"1\.5 of 5\.5 are left.*limits\.max_dollars"):
@@ -110,7 +112,9 @@ def test_a_purse_says_what_was_spent_and_of_how_much(tmp_path: Path) -> None:
 
 def test_the_estimated_part_survives_restarts_and_other_machines(tmp_path: Path) -> None:
     journal = tmp_path / "money.jsonl"
-    journal.write_text('{"model": "a", "prompt": "b", "dollars": 2.0}\n')  # as earlier versions wrote it
+    journal.write_text(
+        '{"model": "a", "prompt": "b", "dollars": 2.0}\n'
+    )  # as earlier versions wrote it
     cost_budget = CostBudget(journal, most=9.0)
     cost_budget.pay("a", "c", 0.5, estimated=True)
     assert (cost_budget.spent, cost_budget.estimated) == (2.5, 0.5)
@@ -121,7 +125,9 @@ def test_the_estimated_part_survives_restarts_and_other_machines(tmp_path: Path)
 
 
 def test_a_refusal_shows_small_amounts_exactly(tmp_path: Path) -> None:
-    with pytest.raises(MoneyError, match=r"may cost 0\.0062 dollars, but only 0\.005 of 0\.005 are left"):
+    with pytest.raises(
+        MoneyError, match=r"may cost 0\.0062 dollars, but only 0\.005 of 0\.005 are left"
+    ):
         CostBudget(tmp_path / "money.jsonl", most=0.005).reserve(0.0062, 60.0)
 
 
@@ -155,7 +161,9 @@ def test_the_worst_case_of_a_killed_call_counts_as_spent(tmp_path: Path) -> None
     assert CostBudget(journal).spent == 2.5
 
 
-def test_a_torn_line_counts_for_nothing_and_does_not_swallow_the_next_payment(tmp_path: Path) -> None:
+def test_a_torn_line_counts_for_nothing_and_does_not_swallow_the_next_payment(
+    tmp_path: Path,
+) -> None:
     journal = tmp_path / "money.jsonl"
     journal.write_text('{"model": "a", "prompt": "b", "dollars": 2.5}\n{"model": "a", "pro')
     cost_budget = CostBudget(journal, most=9.0)

@@ -12,7 +12,10 @@ from connectors.models.base.recorded import RecordedModel
 from tests.support.paths import ROOT
 from wasp.testing import LanguageModelContract
 
-TOPICS = {"sea": ["ship", "harbour", "wave", "sail", "anchor"], "farm": ["cow", "barn", "tractor", "field", "milk"]}
+TOPICS = {
+    "sea": ["ship", "harbour", "wave", "sail", "anchor"],
+    "farm": ["cow", "barn", "tractor", "field", "milk"],
+}
 
 
 def make_file(folder, count=60, name="answers.parquet"):
@@ -21,7 +24,13 @@ def make_file(folder, count=60, name="answers.parquet"):
     for number in range(count):
         words = list(TOPICS.values())[number % 2]
         text = " ".join(rng.choice(words, 6)) + f" number{number}"
-        rows.append({"text": text, "label": "yes" if number % 4 < 2 else "no", "source": "ab"[number % 3 == 0]})
+        rows.append(
+            {
+                "text": text,
+                "label": "yes" if number % 4 < 2 else "no",
+                "source": "ab"[number % 3 == 0],
+            }
+        )
     path = folder / name
     pd.DataFrame(rows).assign(seed=[float(number % 5) for number in range(count)]).to_parquet(path)
     return path
@@ -73,18 +82,25 @@ def test_rows_of_the_label_come_once_each_and_then_the_class_is_exhausted(tmp_pa
 def test_answers_do_not_depend_on_how_prompts_are_split_over_calls(tmp_path):
     path = make_file(tmp_path)
     asked = [
-        Prompt("write", ["yes", "no"][n % 2], seed=n, good=(f"ship sail w{n % 7}",), bad=("cow barn",))
+        Prompt(
+            "write", ["yes", "no"][n % 2], seed=n, good=(f"ship sail w{n % 7}",), bad=("cow barn",)
+        )
         for n in range(40)
     ]
     whole, pieces = open_model(path), open_model(path)
     together = whole.complete(asked)
-    apart = [answer for start in range(0, 40, 3) for answer in pieces.complete(asked[start : start + 3])]
+    apart = [
+        answer for start in range(0, 40, 3) for answer in pieces.complete(asked[start : start + 3])
+    ]
     assert together == apart
 
 
 def test_after_a_crash_the_missing_prompts_get_the_rows_they_would_have_had(tmp_path):
     path = make_file(tmp_path)
-    asked = [Prompt("write", "yes", seed=n, good=(f"ship sail w{n % 7}",), bad=("cow",)) for n in range(28)]
+    asked = [
+        Prompt("write", "yes", seed=n, good=(f"ship sail w{n % 7}",), bad=("cow",))
+        for n in range(28)
+    ]
     expected = open_model(path).complete(asked)
     stored = [n for n in range(28) if n % 3 != 1]
     resumed = open_model(path)
@@ -121,7 +137,10 @@ def test_rows_move_to_the_good_and_away_from_the_bad_examples(tmp_path):
     near = open_model(path).complete(prompts(80, good=good, bad=bad))
     far = open_model(path).complete(prompts(80, good=bad, bad=good))
     plain = open_model(path).complete(prompts(80))
-    share = [np.mean([bool(sea & set(text.split())) for text in texts(answers)]) for answers in (near, plain, far)]
+    share = [
+        np.mean([bool(sea & set(text.split())) for text in texts(answers)])
+        for answers in (near, plain, far)
+    ]
     assert share[0] > 0.95
     assert 0.2 < share[1] < 0.8
     assert share[2] < 0.05
@@ -130,10 +149,14 @@ def test_rows_move_to_the_good_and_away_from_the_bad_examples(tmp_path):
 @pytest.mark.statistical
 def test_draws_follow_the_documented_softmax(tmp_path):
     three, softness, draws = ["ship ship", "ship cow", "cow cow"], 0.5, 700
-    table = pd.DataFrame({"text": three * draws, "label": np.repeat([f"c{n}" for n in range(draws)], 3)})
+    table = pd.DataFrame(
+        {"text": three * draws, "label": np.repeat([f"c{n}" for n in range(draws)], 3)}
+    )
     table.to_parquet(tmp_path / "three.parquet")
     asked = [Prompt("w", f"c{n}", good=("ship",), bad=("cow",)) for n in range(draws)]
-    drawn = Counter(texts(open_model(tmp_path / "three.parquet", softness=softness).complete(asked)))
+    drawn = Counter(
+        texts(open_model(tmp_path / "three.parquet", softness=softness).complete(asked))
+    )
     weights = np.exp(np.array([1.0, 0.0, -1.0]) / softness)
     for text, expected in zip(three, weights / weights.sum(), strict=True):
         assert abs(drawn[text] / draws - expected) < 5 * np.sqrt(expected * (1 - expected) / draws)
@@ -144,7 +167,15 @@ def test_identity_distinguishes_file_content_and_options_but_not_the_place(tmp_p
     copy = make_file(tmp_path, name="copy.parquet")
     other = make_file(tmp_path, 62, "other.parquet")
     assert open_model(path).identity == open_model(copy).identity
-    assert len({model.identity for model in (open_model(path), open_model(path, softness=0.1), open_model(other))}) == 3
+    assert (
+        len(
+            {
+                model.identity
+                for model in (open_model(path), open_model(path, softness=0.1), open_model(other))
+            }
+        )
+        == 3
+    )
 
 
 def test_a_pickled_model_starts_over_with_the_same_draws(tmp_path):
@@ -157,8 +188,16 @@ def test_a_pickled_model_starts_over_with_the_same_draws(tmp_path):
     ("content", "options", "message"),
     [
         ({"text": ["a"]}, {"softnes": 1}, r"'softnes'.*'softness'"),
-        ({"text": ["a"]}, {"follow_prompt": True}, r"option follow_prompt: removed in 0.3\. Remove it"),
-        ({"text": ["a"]}, {"where": {"source": "b"}}, r"option where: removed in 0.3\. Name a file"),
+        (
+            {"text": ["a"]},
+            {"follow_prompt": True},
+            r"option follow_prompt: removed in 0.3\. Remove it",
+        ),
+        (
+            {"text": ["a"]},
+            {"where": {"source": "b"}},
+            r"option where: removed in 0.3\. Name a file",
+        ),
         ({"text": ["a"]}, {"softness": 0}, "softness"),
         (None, {}, r"r\.parquet: .*does not exist"),
         ({"text": [None]}, {}, "no row with a text"),
@@ -178,7 +217,13 @@ def test_wrong_options_and_files_are_refused_with_names(tmp_path, content, optio
 
 def test_a_label_without_rows_is_refused_before_any_answer(tmp_path):
     model, remaining = open_model(make_file(tmp_path)), []
-    with pytest.raises(InputError, match=r"answers\.parquet has no row with label 'maybe'.*It has no, yes"):
-        model.complete([*prompts(1), *prompts(1, "maybe")], lambda position, answer: remaining.append(answer))
+    with pytest.raises(
+        InputError, match=r"answers\.parquet has no row with label 'maybe'.*It has no, yes"
+    ):
+        model.complete(
+            [*prompts(1), *prompts(1, "maybe")], lambda position, answer: remaining.append(answer)
+        )
     assert remaining == []
-    assert texts(model.complete(prompts(2))) == texts(open_model(make_file(tmp_path)).complete(prompts(2)))
+    assert texts(model.complete(prompts(2))) == texts(
+        open_model(make_file(tmp_path)).complete(prompts(2))
+    )

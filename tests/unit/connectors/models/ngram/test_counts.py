@@ -7,7 +7,15 @@ from random import Random
 import numpy as np
 import pytest
 
-from connectors.models.ngram.counts import END, START, Ngrams, detokenise, fit_likelihood, lower_starts, tokenise
+from connectors.models.ngram.counts import (
+    END,
+    START,
+    Ngrams,
+    detokenise,
+    fit_likelihood,
+    lower_starts,
+    tokenise,
+)
 
 TEXTS = ["abc", "abd", "aec", "c"]
 WORDS = (*"abcde", END)
@@ -25,7 +33,9 @@ def test_probabilities_are_those_of_absolute_discounting_by_hand():
     seen = {"b": (2 - 0.75) / 3, "e": (1 - 0.75) / 3}
     model = Ngrams(TEXTS, order=2)
     for word in WORDS:
-        assert model.probability(word, ["a"]) == pytest.approx(seen.get(word, 0.0) + 0.75 * 2 / 3 * unigrams[word])
+        assert model.probability(word, ["a"]) == pytest.approx(
+            seen.get(word, 0.0) + 0.75 * 2 / 3 * unigrams[word]
+        )
 
 
 @pytest.mark.parametrize("history", [[], ["a"], ["a", "b"], [START, "a", "e"], ["z", "c"], ["z"]])
@@ -46,7 +56,9 @@ def test_words_are_drawn_with_their_probabilities(history):
 
 def test_a_text_that_was_seen_is_likelier_than_one_that_resembles_it_and_that_than_a_strange_one():
     score = fit_likelihood(REPORTS)
-    assert score("My router is slow again") > score("my bill is slow") > score("zorvex qualmith bateq")
+    assert (
+        score("My router is slow again") > score("my bill is slow") > score("zorvex qualmith bateq")
+    )
     assert all(math.isfinite(score(text)) for text in ("", "!", "zorvex", "my " * 300))
 
 

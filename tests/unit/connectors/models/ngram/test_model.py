@@ -41,7 +41,11 @@ class TestContract(LanguageModelContract):
 
 
 def test_the_same_prompt_gets_the_same_answer_whatever_else_is_in_the_batch(models):
-    asked = [Prompt("Write.", label, seed=seed) for label in ("login_problem", "age_limit") for seed in range(10)]
+    asked = [
+        Prompt("Write.", label, seed=seed)
+        for label in ("login_problem", "age_limit")
+        for seed in range(10)
+    ]
     together = models["helpdesk"].complete(asked)
     fresh = open_model("helpdesk")
     assert [fresh.complete([prompt])[0] for prompt in reversed(asked)] == together[::-1]
@@ -54,8 +58,15 @@ def test_texts_are_distinct_tidy_and_as_long_as_those_of_the_corpus(models, corp
     texts, *others = (write(models[corpus], label) for label in labels)
     assert min(len(set(each)) for each in (texts, *others)) > 190
     shipped = pd.read_parquet(DEMO.parents[1] / "corpora" / f"{corpus}.parquet").text
-    assert 0.6 < np.mean([len(text.split()) for text in texts]) / shipped.str.split().str.len().mean() < 1.6
-    assert all(text == text.strip() and "<s>" not in text and "</s>" not in text and "  " not in text for text in texts)
+    assert (
+        0.6
+        < np.mean([len(text.split()) for text in texts]) / shipped.str.split().str.len().mean()
+        < 1.6
+    )
+    assert all(
+        text == text.strip() and "<s>" not in text and "</s>" not in text and "  " not in text
+        for text in texts
+    )
     assert np.mean([text[0].isupper() or not text[0].isalpha() for text in texts]) == 1.0
 
 
@@ -75,12 +86,19 @@ def test_a_trained_label_is_recognised_by_a_classifier_of_the_corpus(models):
 def test_texts_of_a_label_never_seen_hold_its_words(models, corpus, label):
     words = set(label.split("_")) - {"my"}
     texts = write(models[corpus], label, description=BANK)
-    assert np.mean([bool(words & {token.lower() for token in tokenise(text)}) for text in texts]) > 0.6
+    assert (
+        np.mean([bool(words & {token.lower() for token in tokenise(text)}) for text in texts]) > 0.6
+    )
 
 
 def test_words_of_good_examples_and_of_the_attribute_enter_the_texts(models):
-    assert "zorvex" in " ".join(write(models["letters"], "age_limit", 40, good=("The zorvex is late.",)))
-    hotel, restaurant = (write(models["letters"], "opinion_a", 20, attribute=word) for word in ("hotel", "restaurant"))
+    assert "zorvex" in " ".join(
+        write(models["letters"], "age_limit", 40, good=("The zorvex is late.",))
+    )
+    hotel, restaurant = (
+        write(models["letters"], "opinion_a", 20, attribute=word)
+        for word in ("hotel", "restaurant")
+    )
     assert hotel != restaurant
 
 
@@ -89,7 +107,11 @@ def test_the_token_limit_is_kept_and_reported(models):
     (free,) = models["helpdesk"].complete([Prompt("Write one.", "slow_internet")])
     assert len(tokenise(short.text)) <= 4
     assert short.finish_reason == "length"
-    assert (free.finish_reason, free.tokens_in, free.tokens_out) == ("stop", 2, len(free.text.split()))
+    assert (free.finish_reason, free.tokens_in, free.tokens_out) == (
+        "stop",
+        2,
+        len(free.text.split()),
+    )
     assert free.dollars == 0.0
 
 
@@ -102,9 +124,13 @@ def test_odd_labels_and_examples_do_not_stop_it(models, label):
 
 
 def test_options_and_unknown_corpora_are_refused_by_name():
-    with pytest.raises(ConfigError, match=r"'a': the ngram connector has no options \(order\)\. Remove"):
+    with pytest.raises(
+        ConfigError, match=r"'a': the ngram connector has no options \(order\)\. Remove"
+    ):
         NgramModel.from_spec(ModelSpec("a", "ngram", options={"order": 3}))
-    with pytest.raises(ConfigError, match="no corpus 'novels'. Set model to one of helpdesk, letters, stories"):
+    with pytest.raises(
+        ConfigError, match="no corpus 'novels'. Set model to one of helpdesk, letters, stories"
+    ):
         open_model("novels")
 
 
@@ -114,7 +140,11 @@ SOURCE = "I was charged twice for the same parcel, please send the money back."
 
 def test_every_phrase_is_in_the_text_once_it_is_long_enough(models):
     asked = [Seeded("x", "", seed=seed, max_tokens=120, phrases=PHRASES) for seed in range(40)]
-    texts = [answer.text.lower() for answer in models["helpdesk"].complete(asked) if answer.finish_reason == "stop"]
+    texts = [
+        answer.text.lower()
+        for answer in models["helpdesk"].complete(asked)
+        if answer.finish_reason == "stop"
+    ]
     assert len(set(texts)) == len(texts) > 30
     assert all(phrase.lower() in text for text in texts for phrase in PHRASES)
 
@@ -127,14 +157,26 @@ def test_a_short_text_leaves_phrases_out_and_says_that_it_did_not_end(models):
 
 
 def fill(model, mask, rounds=1, label=""):
-    asked = [Cloze("x", label, seed=s, source=SOURCE, blanked="_", mask=mask, rounds=rounds) for s in range(60)]
+    asked = [
+        Cloze("x", label, seed=s, source=SOURCE, blanked="_", mask=mask, rounds=rounds)
+        for s in range(60)
+    ]
     return [answer.text for answer in model.complete(asked)]
 
 
 def test_more_masks_and_more_rounds_leave_less_of_the_text(models):
     few, many, twice = (
-        np.mean([sum(a != b for a, b in zip(text.split(), SOURCE.split(), strict=False)) for text in fill(*how)])
-        for how in ((models["helpdesk"], 0.1), (models["helpdesk"], 0.6), (models["helpdesk"], 0.6, 4))
+        np.mean(
+            [
+                sum(a != b for a, b in zip(text.split(), SOURCE.split(), strict=False))
+                for text in fill(*how)
+            ]
+        )
+        for how in (
+            (models["helpdesk"], 0.1),
+            (models["helpdesk"], 0.6),
+            (models["helpdesk"], 0.6, 4),
+        )
     )
     assert few < many < twice
     assert few < 4
@@ -144,7 +186,10 @@ def test_more_masks_and_more_rounds_leave_less_of_the_text(models):
 def test_a_label_that_the_corpus_knows_leads_the_words_that_are_filled_in(models):
     words = {"charged", "invoice", "bill", "paid", "refund", "money", "payment", "charge"}
     slow, billing = (
-        sum(len(words & set(text.lower().split())) for text in fill(models["helpdesk"], 0.9, 2, label))
+        sum(
+            len(words & set(text.lower().split()))
+            for text in fill(models["helpdesk"], 0.9, 2, label)
+        )
         for label in ("slow_internet", "billing_question")
     )
     assert slow < billing

@@ -64,7 +64,9 @@ def hub(cache, monkeypatch) -> Iterator[dict[str, object]]:
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     address = f"http://127.0.0.1:{server.server_port}"
     monkeypatch.setattr(constants, "ENDPOINT", address)
-    template = constants.HUGGINGFACE_CO_URL_TEMPLATE.replace(constants._HF_DEFAULT_ENDPOINT, address)
+    template = constants.HUGGINGFACE_CO_URL_TEMPLATE.replace(
+        constants._HF_DEFAULT_ENDPOINT, address
+    )
     monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
     yield answer
     server.shutdown()
@@ -80,7 +82,9 @@ def in_cache(cache: Path, folder: Path) -> str:
     return "tiny/model"
 
 
-def test_a_hub_id_in_the_local_cache_works_without_network_and_is_named_by_its_commit(cache, tiny_models):
+def test_a_hub_id_in_the_local_cache_works_without_network_and_is_named_by_its_commit(
+    cache, tiny_models
+):
     model = opened(in_cache(cache, tiny_models["gpt2"]))
     assert model.complete(ASKED) == opened(tiny_models["gpt2"]).complete(ASKED)
     assert COMMIT in model.identity
@@ -100,8 +104,18 @@ def test_an_unknown_model_and_a_gated_one_are_final(hub):
 
 def test_a_model_of_the_hub_is_requested_before_a_run(hub):
     for status, code, revision, message in (
-        (404, "RepoNotFound", None, "student.model: 'some/model' is neither a folder nor on the hub"),
-        (404, "EntryNotFound", "v2", "'some/model' at revision v2 on the hub is not for transformers"),
+        (
+            404,
+            "RepoNotFound",
+            None,
+            "student.model: 'some/model' is neither a folder nor on the hub",
+        ),
+        (
+            404,
+            "EntryNotFound",
+            "v2",
+            "'some/model' at revision v2 on the hub is not for transformers",
+        ),
         (503, "", None, "the hub is unreachable"),
     ):
         hub.update(status=status, code=code)

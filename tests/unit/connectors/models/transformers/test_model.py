@@ -33,7 +33,12 @@ def opened(folder: Path, **options) -> HfModel:
 def prompts(count: int = 12, max_tokens: int = 12) -> list[Prompt]:
     """Different lengths, so that batches are padded."""
     return [
-        Prompt(f"Write one text. Number {i}. " * (1 + i % 4), "positive", max_tokens=max_tokens + i % 3, seed=i)
+        Prompt(
+            f"Write one text. Number {i}. " * (1 + i % 4),
+            "positive",
+            max_tokens=max_tokens + i % 3,
+            seed=i,
+        )
         for i in range(count)
     ]
 
@@ -50,7 +55,9 @@ class TestHfModel(LanguageModelContract):
 def test_rows_that_leave_a_batch_change_no_other(kind, temperature, tiny_models, monkeypatch):
     model = opened(tiny_models[kind], temperature=temperature)
     ends = [" " if number % 3 == 0 else "" for number in range(12)]
-    mixed = [replace(prompt, end=end, max_tokens=12) for prompt, end in zip(prompts(), ends, strict=True)]
+    mixed = [
+        replace(prompt, end=end, max_tokens=12) for prompt, end in zip(prompts(), ends, strict=True)
+    ]
     whole = model.complete(mixed)
     monkeypatch.setattr(library, "STRETCH", 3)
     assert model.complete(mixed) == whole
@@ -61,7 +68,10 @@ def test_rows_that_leave_a_batch_change_no_other(kind, temperature, tiny_models,
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_prompt_with_an_end_is_continued_up_to_it_among_others(kind, tiny_models):
     model, plain = opened(tiny_models[kind], temperature=0.0, chat="auto"), prompts(6)
-    ends = [answer.text[3:5] for answer in opened(tiny_models[kind], temperature=0.0, chat="no").complete(plain)]
+    ends = [
+        answer.text[3:5]
+        for answer in opened(tiny_models[kind], temperature=0.0, chat="no").complete(plain)
+    ]
     mixed = [replace(prompt, end=end or "-") for prompt, end in zip(plain, ends, strict=True)]
     answers = model.complete([*plain, *mixed])
     assert answers[:6] == model.complete(plain)
@@ -74,7 +84,10 @@ def test_greedy_answers_are_those_of_the_bare_model_one_by_one(kind, tiny_models
     from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
     family = AutoModelForSeq2SeqLM if kind == "t5" else AutoModelForCausalLM
-    bare, words = family.from_pretrained(tiny_models[kind]), AutoTokenizer.from_pretrained(tiny_models[kind])
+    bare, words = (
+        family.from_pretrained(tiny_models[kind]),
+        AutoTokenizer.from_pretrained(tiny_models[kind]),
+    )
     asked = prompts()
     answers = opened(tiny_models[kind], temperature=0.0).complete(asked)
     for prompt, answer in zip(asked, answers, strict=True):
@@ -86,7 +99,11 @@ def test_greedy_answers_are_those_of_the_bare_model_one_by_one(kind, tiny_models
         ids = words(text, add_special_tokens=kind != "llama", return_tensors="pt")["input_ids"]
         mask = torch.ones_like(ids)
         out = bare.generate(
-            input_ids=ids, attention_mask=mask, max_new_tokens=prompt.max_tokens, do_sample=False, pad_token_id=0
+            input_ids=ids,
+            attention_mask=mask,
+            max_new_tokens=prompt.max_tokens,
+            do_sample=False,
+            pad_token_id=0,
         )
         new = out[0, 1:] if kind == "t5" else out[0, ids.shape[1] :]
         assert answer.text == words.decode(new, skip_special_tokens=True).strip()
@@ -111,7 +128,10 @@ def test_sampling_is_on_although_the_model_does_not_say_so(kind, tiny_models):
     assert not saved.get("do_sample")
     same = [replace(prompts(1)[0], seed=seed) for seed in range(8)]
     assert len({answer.text for answer in opened(tiny_models[kind]).complete(same)}) > 3
-    assert len({answer.text for answer in opened(tiny_models[kind], temperature=0.0).complete(same)}) == 1
+    assert (
+        len({answer.text for answer in opened(tiny_models[kind], temperature=0.0).complete(same)})
+        == 1
+    )
 
 
 def test_settings_that_came_with_the_model_change_nothing(tiny_models, tmp_path):
@@ -119,7 +139,13 @@ def test_settings_that_came_with_the_model_change_nothing(tiny_models, tmp_path)
     asked = prompts(4)
     plain = opened(folder, temperature=0.0).complete(asked)
     path = folder / "generation_config.json"
-    loud = {"do_sample": True, "temperature": 3.0, "repetition_penalty": 5.0, "top_k": 3, "max_length": 9}
+    loud = {
+        "do_sample": True,
+        "temperature": 3.0,
+        "repetition_penalty": 5.0,
+        "top_k": 3,
+        "max_length": 9,
+    }
     path.write_text(json.dumps({**json.loads(path.read_text()), **loud}))
     assert opened(folder, temperature=0.0).complete(asked) == plain
 
@@ -148,7 +174,9 @@ def test_stop_strings_end_an_answer_and_are_not_part_of_it(tiny_models):
 
 
 def test_the_chat_template_is_used_where_there_is_one(tiny_models):
-    (auto,) = opened(tiny_models["llama"], temperature=0.0).complete([Prompt("Hello", "x", max_tokens=9)])
+    (auto,) = opened(tiny_models["llama"], temperature=0.0).complete(
+        [Prompt("Hello", "x", max_tokens=9)]
+    )
     written = Prompt("<s><|user|>Hello</s><|assistant|>", "x", max_tokens=9)
     assert opened(tiny_models["llama"], temperature=0.0, chat="no").complete([written]) == [auto]
     frame = "<s><|user|>{prompt}</s><|assistant|>"
@@ -175,7 +203,9 @@ def test_an_empty_prompt_is_answered(tiny_models):
 
 
 def test_max_tokens_caps_the_length_of_the_task(tiny_models):
-    assert {a.tokens_out for a in opened(tiny_models["gpt2"], max_tokens=3).complete(prompts(3))} == {3}
+    assert {
+        a.tokens_out for a in opened(tiny_models["gpt2"], max_tokens=3).complete(prompts(3))
+    } == {3}
 
 
 def test_after_a_crash_the_missing_answers_are_those_that_would_have_come(tiny_models, tmp_path):
@@ -188,7 +218,9 @@ def test_after_a_crash_the_missing_answers_are_those_that_would_have_come(tiny_m
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        Recording(opened(tiny_models["gpt2"], batch=4), CompletionStore(tmp_path)).complete(prompts(13), crash)
+        Recording(opened(tiny_models["gpt2"], batch=4), CompletionStore(tmp_path)).complete(
+            prompts(13), crash
+        )
     again = Recording(opened(tiny_models["gpt2"], batch=4), CompletionStore(tmp_path))
     assert again.complete(prompts(13)) == whole
     assert list(again.store.completion_counts(again.identity).values()) == [1] * 13
@@ -280,7 +312,10 @@ def test_identity_follows_the_content_and_not_the_place_or_the_speed(tiny_models
         ({"top_p": 1.5}, "top_p: Input should be less than or equal to 1, got 1.5"),
         ({"temperature": True}, "temperature: Input should be a valid number, got True"),
         ({"top_k": -1}, "top_k: Input should be greater than or equal to 0"),
-        ({"no_repeat_ngram_size": 1}, r"no_repeat_ngram_size: Input should be 0 or at least 2, got 1\. Correct it"),
+        (
+            {"no_repeat_ngram_size": 1},
+            r"no_repeat_ngram_size: Input should be 0 or at least 2, got 1\. Correct it",
+        ),
         ({"batch": 0}, "batch: Input should be greater than or equal to 1"),
         ({"chat": True}, 'quotes: "yes" or "no"'),
         ({"dtype": "int8"}, "dtype: Input should be 'auto', 'float32', 'bfloat16' or 'float16'"),
@@ -294,7 +329,9 @@ def test_wrong_options_say_what_to_write(options, message, tiny_models):
         opened(tiny_models["gpt2"], **options)
 
 
-@pytest.mark.parametrize(("model", "message"), [("./nowhere/at/all", "neither a folder"), ("tests", "no weights")])
+@pytest.mark.parametrize(
+    ("model", "message"), [("./nowhere/at/all", "neither a folder"), ("tests", "no weights")]
+)
 def test_a_wrong_place_is_reported_before_anything_runs(model, message, tmp_path, monkeypatch):
     (tmp_path / "tests").mkdir()
     monkeypatch.chdir(tmp_path)

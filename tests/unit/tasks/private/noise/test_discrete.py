@@ -10,7 +10,11 @@ from scipy.stats import chi2, kstest, norm
 
 from connectors.interfaces.errors import ConfigError
 from tasks.private.noise import entropy
-from tasks.private.noise.discrete import add_discrete_gaussian, add_discrete_laplace, add_noise_share
+from tasks.private.noise.discrete import (
+    add_discrete_gaussian,
+    add_discrete_laplace,
+    add_noise_share,
+)
 from tasks.private.parties.promise import Parties, SharedNoise
 from tasks.private.votes.ballot import Ballot, Candidates
 from tasks.private.votes.count import noisy_votes
@@ -20,14 +24,25 @@ ALARM = 1e-6
 
 
 LAWS = {
-    "gaussian": (add_discrete_gaussian, 12, lambda support, scale: np.exp(-(support**2) / (2 * scale**2))),
+    "gaussian": (
+        add_discrete_gaussian,
+        12,
+        lambda support, scale: np.exp(-(support**2) / (2 * scale**2)),
+    ),
     "laplace": (add_discrete_laplace, 40, lambda support, scale: np.exp(-np.abs(support) / scale)),
 }
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize(
-    ("kind", "scale"), [("gaussian", 2.5), ("gaussian", 452.0), ("laplace", 0.4), ("laplace", 2.5), ("laplace", 300.0)]
+    ("kind", "scale"),
+    [
+        ("gaussian", 2.5),
+        ("gaussian", 452.0),
+        ("laplace", 0.4),
+        ("laplace", 2.5),
+        ("laplace", 300.0),
+    ],
 )
 def test_the_noise_follows_its_exact_discrete_law(kind: str, scale: float):
     (add, width, density), number = LAWS[kind], 50_000
@@ -45,13 +60,17 @@ def test_the_noise_follows_its_exact_discrete_law(kind: str, scale: float):
     variance, fourth = (float((mass * support**power).sum()) for power in (2, 4))
     limit = norm.isf(ALARM / 2)
     assert abs(drawn.mean()) < limit * math.sqrt(variance / number)
-    assert abs((drawn.astype(float) ** 2).mean() - variance) < limit * math.sqrt((fourth - variance**2) / number)
+    assert abs((drawn.astype(float) ** 2).mean() - variance) < limit * math.sqrt(
+        (fourth - variance**2) / number
+    )
 
 
 @pytest.mark.statistical
 def test_every_bin_of_both_sides_and_of_every_release_gets_its_own_noise():
     ballot = Ballot(np.zeros((0, 2), dtype=np.float32), (), 2)
-    standing = Candidates(np.arange(3000), np.array(["a"] * 3000), np.zeros((3000, 2), dtype=np.float32))
+    standing = Candidates(
+        np.arange(3000), np.array(["a"] * 3000), np.zeros((3000, 2), dtype=np.float32)
+    )
     noise = calibrate(VotePrivacy(4, 1e-5, 4, votes=2))
     parts = []
     for _ in range(2):
@@ -59,7 +78,9 @@ def test_every_bin_of_both_sides_and_of_every_release_gets_its_own_noise():
         parts += [noisy.near, noisy.far]
     limit = norm.isf(ALARM / 20)
     for position, part in enumerate(parts):
-        assert abs((part.astype(float) ** 2).mean() / noise.sigma_int**2 - 1) < limit * math.sqrt(2 / 3000)
+        assert abs((part.astype(float) ** 2).mean() / noise.sigma_int**2 - 1) < limit * math.sqrt(
+            2 / 3000
+        )
         for other in parts[:position]:
             assert abs(np.corrcoef(part, other)[0, 1]) < limit / math.sqrt(3000)
         assert abs(np.corrcoef(part[1:], part[:-1])[0, 1]) < limit / math.sqrt(2999)
@@ -143,7 +164,9 @@ def test_fixed_seeds_do_not_fix_the_noise():
     result = []
     for _ in range(2):
         random.seed(1), np.random.seed(1), torch.manual_seed(1)
-        result.append((entropy.gaussian(50, 1.0), entropy.uniform(50), add_discrete_gaussian(zeros, 100.0)))
+        result.append(
+            (entropy.gaussian(50, 1.0), entropy.uniform(50), add_discrete_gaussian(zeros, 100.0))
+        )
     assert not any(np.array_equal(first, again) for first, again in zip(*result, strict=True))
 
 
@@ -161,4 +184,6 @@ def test_every_number_between_0_and_1_has_53_random_bits() -> None:
 def test_a_partys_share_has_the_scale_of_the_plan() -> None:
     noise = SharedNoise(calibrate(VotePrivacy(4.0, 1e-5, 1)), Parties(4, 3, 1))
     drawn = add_noise_share(np.zeros(20_000, dtype=np.int64), noise)
-    assert drawn.std() == pytest.approx(noise.total.sigma_int / math.sqrt(2), rel=6 / math.sqrt(2 * drawn.size))
+    assert drawn.std() == pytest.approx(
+        noise.total.sigma_int / math.sqrt(2), rel=6 / math.sqrt(2 * drawn.size)
+    )

@@ -32,7 +32,9 @@ def without(kind: str):
 
 
 # --- sums
-@pytest.mark.parametrize("person", [{}, {"protects": "person", "rows_per_person": 2}], ids=["record", "person"])
+@pytest.mark.parametrize(
+    "person", [{}, {"protects": "person", "rows_per_person": 2}], ids=["record", "person"]
+)
 def test_without_noise_the_sum_is_that_of_all_votes(tmp_path: Path, person: dict) -> None:
     federated = open_federated(tmp_path / "f", privacy={"epsilon": "inf"} | person)
     for iteration in range(2):
@@ -45,7 +47,9 @@ def test_without_noise_the_sum_is_that_of_all_votes(tmp_path: Path, person: dict
 
 
 @pytest.mark.parametrize("change", ["no row", "text", "label"])
-def test_a_party_without_a_usable_row_takes_part_like_any_other(tmp_path: Path, change: str) -> None:
+def test_a_party_without_a_usable_row_takes_part_like_any_other(
+    tmp_path: Path, change: str
+) -> None:
     """Else everybody would see that somebody's only row, or person, is gone."""
     open_federated(tmp_path / "f")
     location = tmp_path / "f/parties/party-2/rows.parquet"
@@ -54,21 +58,29 @@ def test_a_party_without_a_usable_row_takes_part_like_any_other(tmp_path: Path, 
     federated = open_federated(tmp_path / "f")
     votes, info, threads = federated.vote()
     assert (set(threads.outcomes()), info["dropped"]) == ({"masked"}, {})
-    assert np.array_equal(both_sides(votes), clear_votes(federated, "party-1") + clear_votes(federated, "party-3"))
+    assert np.array_equal(
+        both_sides(votes), clear_votes(federated, "party-1") + clear_votes(federated, "party-3")
+    )
 
 
 def test_the_noise_of_the_sum_is_that_of_the_plan(tmp_path: Path) -> None:
     """Three parties, two of which would do: each adds 1/sqrt(2) of the noise, all three sqrt(3/2) of it."""
-    federated = open_federated(tmp_path / "f", privacy={"epsilon": 4.0}, parties={"minimum": 2, "colluding": 0})
+    federated = open_federated(
+        tmp_path / "f", privacy={"epsilon": 4.0}, parties={"minimum": 2, "colluding": 0}
+    )
     votes, info, _ = federated.vote()
-    assert info["sigma_int"] == pytest.approx(federated.run.guarantee.noise.sigma_int * np.sqrt(3 / 2))
+    assert info["sigma_int"] == pytest.approx(
+        federated.run.guarantee.noise.sigma_int * np.sqrt(3 / 2)
+    )
     noise = (both_sides(votes) - clear_sum(federated)).ravel() / info["sigma_int"]
     assert 0.3 < noise.std() < 2.5
     assert federated.releases() == ONCE
 
 
 # --- who is lost
-def test_a_party_that_answers_late_is_left_out_and_nobody_pays_for_the_attempt(tmp_path: Path) -> None:
+def test_a_party_that_answers_late_is_left_out_and_nobody_pays_for_the_attempt(
+    tmp_path: Path,
+) -> None:
     federated = open_federated(tmp_path / "f", parties={"minimum": 2})
     late: dict[str, bytes] = {}
 
@@ -88,9 +100,13 @@ def test_a_party_that_answers_late_is_left_out_and_nobody_pays_for_the_attempt(t
     assert federated.again().vote()[0] == votes
 
 
-def test_with_too_few_left_the_run_stops_with_names_and_gives_everything_back(tmp_path: Path) -> None:
+def test_with_too_few_left_the_run_stops_with_names_and_gives_everything_back(
+    tmp_path: Path,
+) -> None:
     federated = open_federated(tmp_path / "f")
-    with pytest.raises(FinalError, match="2 remain, 3 are required.*party-3: no response.*wasp resume"):
+    with pytest.raises(
+        FinalError, match="2 remain, 3 are required.*party-3: no response.*wasp resume"
+    ):
         federated.vote(killed_at("party-3", "joined"), minutes=SHORT)
     assert set(federated.releases().values()) == {0}
     federated = federated.again()
@@ -119,7 +135,9 @@ def test_a_party_killed_after_it_paid_sends_what_its_book_holds(tmp_path: Path) 
     votes, info, threads = federated.vote()
     assert set(threads.outcomes()) == {"sent before"}
     assert info["attempt"] == 0
-    assert set(sent) < {path.read_bytes() for path in federated.uploads()}, "nobody masked twice with one key"
+    assert set(sent) < {path.read_bytes() for path in federated.uploads()}, (
+        "nobody masked twice with one key"
+    )
     assert np.array_equal(both_sides(votes), clear_sum(federated))
     assert federated.releases() == ONCE
 
@@ -147,7 +165,8 @@ def test_a_coordinator_killed_before_it_wrote_the_sum_forms_the_same_one_again(
     federated = open_federated(tmp_path / "f", privacy={"epsilon": 4.0})
     with monkeypatch.context() as patched:
         patched.setattr(
-            "tasks.private.parties.coordinator.unmasked", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)
+            "tasks.private.parties.coordinator.unmasked",
+            lambda *_: (_ for _ in ()).throw(KeyboardInterrupt),
         )
         with pytest.raises(KeyboardInterrupt):
             federated.vote()
@@ -166,7 +185,9 @@ def test_a_coordinator_killed_before_it_wrote_the_sum_forms_the_same_one_again(
 # --- who refuses
 def test_a_party_refuses_on_its_own_cap_and_reveals_no_number(tmp_path: Path) -> None:
     federated = open_federated(tmp_path / "f", privacy={"epsilon": 4.0}, cap="1")
-    with pytest.raises(FinalError, match=r"party-\d: its own budget cap does not allow this run") as caught:
+    with pytest.raises(
+        FinalError, match=r"party-\d: its own budget cap does not allow this run"
+    ) as caught:
         federated.vote()  # all refuse; the round ends with the first that is heard
     assert "needs epsilon" not in str(caught.value)
     assert set(federated.releases().values()) == {0}
@@ -177,7 +198,10 @@ def test_a_party_refuses_on_its_own_cap_and_reveals_no_number(tmp_path: Path) ->
     [
         ({"registry": "../other.yaml"}, "it rejected the plan"),
         ({"colluding": 2}, "it rejected the plan"),
-        ({"embedder": {"connector": "hashing", "options": {"dimension": 64}}}, "it rejected the plan"),
+        (
+            {"embedder": {"connector": "hashing", "options": {"dimension": 64}}},
+            "it rejected the plan",
+        ),
         ({"private": {"path": "gone.parquet"}}, "its rows were rejected"),
     ],
     ids=["registry", "colluding", "embedder", "rows"],
@@ -197,10 +221,18 @@ def test_a_party_that_disagrees_says_so(tmp_path: Path, changes: dict, code: str
 def test_a_party_reads_the_sum_and_the_guarantee_counts_it_as_colluding(tmp_path: Path) -> None:
     federated = open_federated(tmp_path / "f", privacy={"epsilon": 4.0}, cap="4")
     votes, info, _ = federated.vote()
-    at, reader = round_folder(federated.run.tools.run_id, 0, info["attempt"]), federated.parties["party-3"].exchange
+    at, reader = (
+        round_folder(federated.run.tools.run_id, 0, info["attempt"]),
+        federated.parties["party-3"].exchange,
+    )
     length = both_sides(votes).size
-    uploads = [reader.read(message_path(at, File.UPLOADS, party))[-4 * length :] for party in info["parties"]]
-    total = np.sum([np.frombuffer(upload, dtype="<u4") for upload in uploads], axis=0, dtype=np.uint32)
+    uploads = [
+        reader.read(message_path(at, File.UPLOADS, party))[-4 * length :]
+        for party in info["parties"]
+    ]
+    total = np.sum(
+        [np.frombuffer(upload, dtype="<u4") for upload in uploads], axis=0, dtype=np.uint32
+    )
     assert np.array_equal(total.view(np.int32).reshape(2, -1).T, both_sides(votes))
     noise = SharedNoise(federated.run.guarantee.noise, federated.run.federation.parties)
     nobody, entry, two = (case["epsilon"] for case in guarantees(noise))
@@ -213,7 +245,11 @@ def test_the_coordinators_files_hold_no_votes_of_one_party_and_no_row(tmp_path: 
     federated = open_federated(tmp_path / "f")
     for iteration in range(2):
         federated.vote(iteration=iteration)
-    held = [path for location in ("home", "parties/exchange") for path in (federated.folder / location).rglob("*")]
+    held = [
+        path
+        for location in ("home", "parties/exchange")
+        for path in (federated.folder / location).rglob("*")
+    ]
     contents = {path: path.read_bytes() for path in held if path.is_file()}
     assert len([path for path in contents if path.name == File.PLAN]) == 2
     for party in federated.parties:
@@ -227,7 +263,9 @@ def test_the_coordinators_files_hold_no_votes_of_one_party_and_no_row(tmp_path: 
     assert len(uploads) == 6
     assert bytes_pvalue(b"".join(data[-4 * 24 :] for data in uploads)) > 1e-7
     plain = np.concatenate([clear_votes(federated, party).T.ravel() for party in federated.parties])
-    assert bytes_pvalue(plain.astype("<u4").tobytes()) < 1e-30, "the same test tells plain votes from random bytes"
+    assert bytes_pvalue(plain.astype("<u4").tobytes()) < 1e-30, (
+        "the same test tells plain votes from random bytes"
+    )
 
 
 def bytes_pvalue(data: bytes) -> float:
@@ -236,7 +274,9 @@ def bytes_pvalue(data: bytes) -> float:
 
 
 def test_what_a_party_releases_is_charged_to_its_group(tmp_path: Path) -> None:
-    federated = edit_party(open_federated(tmp_path / "f", privacy={"epsilon": 4.0}), private={"group": "clinic"})
+    federated = edit_party(
+        open_federated(tmp_path / "f", privacy={"epsilon": 4.0}), private={"group": "clinic"}
+    )
     federated.vote()
     party = federated.parties["party-1"]
     assert party.ledger.status(party.ledger.known(party.private.name)).group == "clinic"

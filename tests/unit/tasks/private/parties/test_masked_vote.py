@@ -48,7 +48,10 @@ def checked(plan: RoundPlan) -> tuple[dict[str, RoundKey], dict[str, bytes]]:
 def test_the_sum_is_exact_at_both_edges_of_the_range(federation: Federation):
     plan = federation.plan(6)
     most = plan.most
-    values = {party: ints([most, -most, 0, 1, -1, most - position]) for position, party in enumerate(federation.secret)}
+    values = {
+        party: ints([most, -most, 0, 1, -1, most - position])
+        for position, party in enumerate(federation.secret)
+    }
     total = unmasked(plan, federation.uploads(plan, values))
     assert total.dtype == np.int64
     assert total.tolist() == sum(values.values()).tolist()
@@ -56,7 +59,11 @@ def test_the_sum_is_exact_at_both_edges_of_the_range(federation: Federation):
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.lists(st.tuples(*[st.integers(-FEW.plan(1).most, FEW.plan(1).most)] * 3), min_size=1, max_size=9))
+@given(
+    st.lists(
+        st.tuples(*[st.integers(-FEW.plan(1).most, FEW.plan(1).most)] * 3), min_size=1, max_size=9
+    )
+)
 def test_the_sum_is_exact_for_any_values(rows: list[tuple[int, ...]]):
     plan = FEW.plan(len(rows))
     values = dict(zip(FEW.secret, ints(rows).T.copy(), strict=True))
@@ -91,28 +98,49 @@ def test_an_upload_of_another_form_is_named_and_none_is_left_out():
 def uniform(words: Any) -> bool:
     """Say whether each byte of 32-bit words passes for fair dice; wrong once in a million."""
     digits = words.astype("<u4").view(np.uint8).reshape(-1, 4)
-    tops = [chi2.sf(((np.bincount(b, minlength=256) - len(b) / 256) ** 2).sum() * 256 / len(b), 255) for b in digits.T]
+    tops = [
+        chi2.sf(((np.bincount(b, minlength=256) - len(b) / 256) ** 2).sum() * 256 / len(b), 255)
+        for b in digits.T
+    ]
     spread = 0.5 / np.sqrt(digits.size * 8)
-    return min(tops) > ALARM / 5 and abs(np.unpackbits(digits).mean() - 0.5) < norm.isf(ALARM / 10) * spread
+    return (
+        min(tops) > ALARM / 5
+        and abs(np.unpackbits(digits).mean() - 0.5) < norm.isf(ALARM / 10) * spread
+    )
 
 
 @pytest.mark.statistical
 def test_any_uploads_of_all_but_one_look_like_fair_dice():
     plan = FEW.plan(40_000)
-    values = {party: ints(np.full(40_000, 128 * position)) for position, party in enumerate(FEW.secret)}
-    uploads = {party: np.frombuffer(data, "<u4") for party, data in FEW.uploads(plan, values).items()}
+    values = {
+        party: ints(np.full(40_000, 128 * position)) for position, party in enumerate(FEW.secret)
+    }
+    uploads = {
+        party: np.frombuffer(data, "<u4") for party, data in FEW.uploads(plan, values).items()
+    }
     assert not uniform(values["party-02"].astype(np.uint32))
     for left_out in FEW.secret:
         first, second = (uploads[party] for party in FEW.secret if party != left_out)
-        assert all(uniform(words) for words in (first, first + second, first - second, first ^ second))
-    without = {party: words.tobytes() for party, words in uploads.items()} | {"party-02": bytes(160_000)}
-    assert uniform(unmasked(plan, without).astype(np.uint32)), "a missing party leaves a sum as random as a mask"
+        assert all(
+            uniform(words) for words in (first, first + second, first - second, first ^ second)
+        )
+    without = {party: words.tobytes() for party, words in uploads.items()} | {
+        "party-02": bytes(160_000)
+    }
+    assert uniform(unmasked(plan, without).astype(np.uint32)), (
+        "a missing party leaves a sum as random as a mask"
+    )
 
 
 @pytest.mark.statistical
 def test_masks_differ_in_every_round_and_attempt():
     values = dict.fromkeys(FEW.secret, ints(np.zeros(10_000)))
-    plans = [FEW.plan(10_000), FEW.plan(10_000, attempt=1), FEW.plan(10_000, iteration=1), FEW.plan(10_000)]
+    plans = [
+        FEW.plan(10_000),
+        FEW.plan(10_000, attempt=1),
+        FEW.plan(10_000, iteration=1),
+        FEW.plan(10_000),
+    ]
     sent = [np.frombuffer(FEW.uploads(plan, values)["party-01"], "<u4") for plan in plans]
     for position, words in enumerate(sent):
         for other in sent[:position]:
@@ -132,7 +160,9 @@ def test_the_mask_of_a_pair_depends_on_the_plan():
         {"parties": (*FEW.secret, "x")},
     ):
         key = RoundKey("party-01", FEW.plan(8, **changes), FEW.secret["party-01"])
-        sent.add(tuple(_stream(secret, key, bytes(32), "party-02", announced["party-02"][-32:]).tolist()))
+        sent.add(
+            tuple(_stream(secret, key, bytes(32), "party-02", announced["party-02"][-32:]).tolist())
+        )
     assert len(sent) == 6
 
 
@@ -143,7 +173,11 @@ def test_the_mask_depends_on_the_keys_of_all_parties_and_not_only_on_those_of_th
     secret, sent = keys["party-01"].spend(), []
     for listed in (announced, announced | {"party-03": FEW.keys(plan)["party-03"].announcement}):
         transcript = check_announcements(plan, listed, FEW.registry)
-        sent.append(_stream(secret, keys["party-01"], transcript, "party-02", listed["party-02"][-32:]).tolist())
+        sent.append(
+            _stream(
+                secret, keys["party-01"], transcript, "party-02", listed["party-02"][-32:]
+            ).tolist()
+        )
     assert sent[0] != sent[1]
 
 
@@ -198,7 +232,9 @@ def test_wrong_announcements_are_refused_with_the_name_of_the_party():
     turned = dict(reversed(announced.items())) | {"stranger": b""}
     assert check_announcements(FEW.plan(2), turned, FEW.registry) == transcript
     assert check_announcements(FEW.plan(2), announcements(), FEW.registry) != transcript
-    assert "'party-03' has announced no key" in refused({name: announced[name] for name in ("party-01", "party-02")})
+    assert "'party-03' has announced no key" in refused(
+        {name: announced[name] for name in ("party-01", "party-02")}
+    )
 
 
 def test_a_key_that_was_signed_for_something_else_is_refused():
@@ -206,11 +242,15 @@ def test_a_key_that_was_signed_for_something_else_is_refused():
     old = announcements(FEW.plan(2, attempt=1))["party-01"]
     forged = RoundKey("party-01", FEW.plan(2), bytes(32)).announcement
     swapped = announced["party-01"][:-32] + announced["party-02"][-32:]
-    other = sign_message(FEW.secret["party-01"], "ready", FEW.plan(2).at, "party-01", announced["party-01"][-64:])
+    other = sign_message(
+        FEW.secret["party-01"], "ready", FEW.plan(2).at, "party-01", announced["party-01"][-64:]
+    )
     for wrong in (forged, swapped, announced["party-02"], b""):
         assert "'party-01' did not sign" in refused(announced | {"party-01": wrong})
     for wrong in (old, other):
-        assert "'party-01' sent a message of another round" in refused(announced | {"party-01": wrong})
+        assert "'party-01' sent a message of another round" in refused(
+            announced | {"party-01": wrong}
+        )
 
 
 def test_a_key_that_was_announced_for_another_plan_is_refused_as_such():
@@ -234,7 +274,9 @@ LOW_ORDER = (
 @pytest.mark.parametrize("point", LOW_ORDER)
 def test_a_key_of_low_order_is_refused_though_it_is_signed(point: str):
     plan = FEW.plan(2)
-    wrong = sign_message(FEW.secret["party-03"], File.KEYS, plan.at, "party-03", plan.digest + bytes.fromhex(point))
+    wrong = sign_message(
+        FEW.secret["party-03"], File.KEYS, plan.at, "party-03", plan.digest + bytes.fromhex(point)
+    )
     assert "'party-03' announced a key that makes the shared secret public" in refused(
         announcements() | {"party-03": wrong}
     )
@@ -243,7 +285,9 @@ def test_a_key_of_low_order_is_refused_though_it_is_signed(point: str):
 # --- texts
 def test_texts_arrive_in_order_as_they_were_sent_or_not_at_all():
     vectors = np.random.default_rng(1).normal(size=(6, 4)).astype(np.float32)
-    texts = Candidates(np.array([9, 2, 5, 1, 8, 3]), np.array(list("aübacb"), dtype=object), vectors)
+    texts = Candidates(
+        np.array([9, 2, 5, 1, 8, 3]), np.array(list("aübacb"), dtype=object), vectors
+    )
     order = np.argsort(texts.ids)
     path, data = pack("run", texts)
     assert (path, data) == pack("run", texts), "equal texts are equal bytes"

@@ -36,10 +36,14 @@ def noise_of(number: int, minimum: int = 0, colluding: int = 0) -> SharedNoise:
 # --- independent numbers
 def sum_excess(share_int: float, parties: int) -> float:
     """Return the bound on the log-ratio of a sum of discrete Gaussians to one (Kairouz, Liu and Steinke, Theorem 1)."""
-    return 10 * math.fsum(math.exp(-2 * math.pi**2 * share_int**2 * k / (k + 1)) for k in range(1, parties))
+    return 10 * math.fsum(
+        math.exp(-2 * math.pi**2 * share_int**2 * k / (k + 1)) for k in range(1, parties)
+    )
 
 
-@pytest.mark.parametrize("row", VECTORS["federated_dropout"]["rows"], ids=lambda row: str(list(row.values())))
+@pytest.mark.parametrize(
+    "row", VECTORS["federated_dropout"]["rows"], ids=lambda row: str(list(row.values()))
+)
 def test_epsilon_with_parties_that_collude_is_the_known_one(row: dict[str, Any]):
     result = epsilon_left(noise_of(row["L"]), row["L"] - row["missing_or_colluding"])
     # The grid of the integers is counted on top: 2 in a million at 16.
@@ -67,7 +71,9 @@ def test_the_sum_of_real_shares_follows_the_exact_convolution():
         exact = fftconvolve(exact, mass(noise.share_int, reach))
     exact = np.clip(exact, 0, None) / exact.clip(0).sum()
     edges = np.unique(np.searchsorted(np.cumsum(exact), np.linspace(0, 1, 60)[1:-1]))
-    observed = np.bincount(np.searchsorted(edges, drawn + parties * reach), minlength=len(edges) + 1)
+    observed = np.bincount(
+        np.searchsorted(edges, drawn + parties * reach), minlength=len(edges) + 1
+    )
     expected = number * np.add.reduceat(exact, np.concatenate([[0], edges + 1]))
     assert chi2.sf(float(((observed - expected) ** 2 / expected).sum()), len(edges)) > ALARM
     assert drawn.std() == pytest.approx(noise.total.sigma_int, rel=0.03)
@@ -76,12 +82,18 @@ def test_the_sum_of_real_shares_follows_the_exact_convolution():
 # --- shares
 def test_shares_are_wider_by_what_may_collude_or_drop_out():
     assert noise_of(10).share_int == pytest.approx(USUAL.sigma_int / math.sqrt(10))
-    assert noise_of(10, minimum=8, colluding=3).share_int == pytest.approx(USUAL.sigma_int / math.sqrt(5))
-    assert noise_of(10, minimum=8, colluding=3).sum_int(8) == pytest.approx(USUAL.sigma_int * math.sqrt(8 / 5))
+    assert noise_of(10, minimum=8, colluding=3).share_int == pytest.approx(
+        USUAL.sigma_int / math.sqrt(5)
+    )
+    assert noise_of(10, minimum=8, colluding=3).sum_int(8) == pytest.approx(
+        USUAL.sigma_int * math.sqrt(8 / 5)
+    )
 
 
 @pytest.mark.parametrize(("minimum", "colluding"), [(10, 0), (10, 3), (7, 2), (2, 1)])
-def test_the_promise_holds_for_every_number_of_parties_and_colluders_that_is_stated(minimum: int, colluding: int):
+def test_the_promise_holds_for_every_number_of_parties_and_colluders_that_is_stated(
+    minimum: int, colluding: int
+):
     noise = noise_of(10, minimum, colluding)
     for taking_part in range(minimum, 11):
         for liars in range(taking_part):

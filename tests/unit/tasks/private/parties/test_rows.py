@@ -19,16 +19,22 @@ LABELS = ["a"] * 400 + ["b"] * 250 + ["c"] * 50
 
 
 def rows(path: Path, **more: list[str]) -> RowsRef:
-    frame = pd.DataFrame({"text": [f"text number {n}" for n in range(len(LABELS))], "label": LABELS} | more)
+    frame = pd.DataFrame(
+        {"text": [f"text number {n}" for n in range(len(LABELS))], "label": LABELS} | more
+    )
     frame.to_parquet(path)
     return RowsRef(str(path), person="person" if more else None)
 
 
 def write(folder: Path, where: RowsRef, partition: Partition) -> list[str]:
-    return write_parties(open_zone(folder), PrivateRef("rows", where), partition, folder / "parties")
+    return write_parties(
+        open_zone(folder), PrivateRef("rows", where), partition, folder / "parties"
+    )
 
 
-def parts_of(folder: Path, partition: Partition, drawn: dict | None = None, **more: list[str]) -> list[pd.DataFrame]:
+def parts_of(
+    folder: Path, partition: Partition, drawn: dict | None = None, **more: list[str]
+) -> list[pd.DataFrame]:
     where = replace(rows(folder / "rows.parquet", **more), **drawn or {})
     names = write(folder, where, partition)
     return [pd.read_parquet(folder / "parties" / name / "rows.parquet") for name in names]
@@ -37,12 +43,16 @@ def parts_of(folder: Path, partition: Partition, drawn: dict | None = None, **mo
 def test_every_row_lands_exactly_once_with_its_label(tmp_path: Path) -> None:
     parts = parts_of(tmp_path, Partition(7, 1.0, 3))
     together = pd.concat(parts).sort_values("text", ignore_index=True)
-    assert together.equals(pd.read_parquet(tmp_path / "rows.parquet").sort_values("text", ignore_index=True))
+    assert together.equals(
+        pd.read_parquet(tmp_path / "rows.parquet").sort_values("text", ignore_index=True)
+    )
     assert len([part for part in parts if len(part)]) == 7
 
 
 def test_equal_seeds_give_equal_parts_and_other_seeds_others() -> None:
-    first, same, other = (split_rows(LABELS, Partition(5, 1.0, seed)).tolist() for seed in (1, 1, 2))
+    first, same, other = (
+        split_rows(LABELS, Partition(5, 1.0, seed)).tolist() for seed in (1, 1, 2)
+    )
     assert first == same != other
 
 
@@ -62,7 +72,9 @@ def test_the_parts_of_a_class_follow_the_proportions_that_were_drawn() -> None:
 def test_the_parties_together_can_be_unbalanced(tmp_path: Path) -> None:
     drawn = {"rows": 100, "class_alpha": 1.0, "seed": 3}
     labels = pd.concat(parts_of(tmp_path, Partition(4, 1.0, seed=3), drawn))["label"]
-    assert labels.value_counts().to_dict() == unbalanced({"a": 400, "b": 250, "c": 50}, 100, 1.0, seed=3)
+    assert labels.value_counts().to_dict() == unbalanced(
+        {"a": 400, "b": 250, "c": 50}, 100, 1.0, seed=3
+    )
 
 
 def test_rows_of_a_person_stay_together(tmp_path: Path) -> None:
@@ -74,7 +86,9 @@ def test_rows_of_a_person_stay_together(tmp_path: Path) -> None:
 def test_only_the_owner_may_read(tmp_path: Path) -> None:
     write(tmp_path, rows(tmp_path / "rows.parquet"), Partition(3))
     for location in [tmp_path / "parties", *(tmp_path / "parties").rglob("*")]:
-        assert stat.S_IMODE(location.stat().st_mode) == (0o700 if location.is_dir() else 0o600), location
+        assert stat.S_IMODE(location.stat().st_mode) == (0o700 if location.is_dir() else 0o600), (
+            location
+        )
 
 
 def test_a_source_without_rows_is_refused(tmp_path: Path) -> None:

@@ -33,12 +33,22 @@ from tests.support.ledgers import output_of
 from tests.support.runs.pipeline import SMALL, merged
 from tests.support.runs.prepared_run import lift_cap
 
-SIX = ("login_problem", "billing_question", "slow_internet", "delivery_delay", "cancel_contract", "hardware_fault")
+SIX = (
+    "login_problem",
+    "billing_question",
+    "slow_internet",
+    "delivery_delay",
+    "cancel_contract",
+    "hardware_fault",
+)
 
 
 def texts(number: int, seed: int) -> list[tuple[str, str]]:
     draw = random.Random(seed)
-    return [(" ".join(draw.choices(WORDS, k=draw.randint(1, 8))), draw.choice(LABELS)) for _ in range(number)]
+    return [
+        (" ".join(draw.choices(WORDS, k=draw.randint(1, 8))), draw.choice(LABELS))
+        for _ in range(number)
+    ]
 
 
 def chosen_terms(run: DpKpsRun) -> tuple[ArtifactRef, Any]:
@@ -69,7 +79,11 @@ def opened(folder: Path, **changes: Any) -> DpKpsRun:
 
 def drawn(run: DpKpsRun) -> list[NoisySums]:
     entries = run.tools.ledger.history(run.tools.run_name.dataset)
-    result = [output_of(run.tools.ledger, "desk", entry.number) for entry in entries if entry.kind == "release"]
+    result = [
+        output_of(run.tools.ledger, "desk", entry.number)
+        for entry in entries
+        if entry.kind == "release"
+    ]
     return [NoisySums.from_bytes(output) for output in result if output]
 
 
@@ -82,10 +96,16 @@ SAMPLERS = {
 
 @pytest.mark.parametrize("setting", ["gaussian", "pure", "paper"])
 @pytest.mark.parametrize("sampler", SAMPLERS)
-def test_each_sampler_pays_exactly_and_once_for_its_densities(tmp_path: Path, sampler: str, setting: str) -> None:
+def test_each_sampler_pays_exactly_and_once_for_its_densities(
+    tmp_path: Path, sampler: str, setting: str
+) -> None:
     """Epsilon 1 + 5 at S = 10, D = 500, M = 10: sensitivities and costs by the formulas, for the ledger's entries."""
     method, members, choice = SAMPLERS[sampler]
-    run = opened(tmp_path, method=method, privacy={"epsilon": 6.0, "vocabulary_epsilon": 1.0, "setting": setting})
+    run = opened(
+        tmp_path,
+        method=method,
+        privacy={"epsilon": 6.0, "vocabulary_epsilon": 1.0, "setting": setting},
+    )
     assert run.density_spec.choice == choice
     counted, terms = chosen_terms(run)
     density, _ = paid.estimate_densities(run.tools, run.density_spec, terms)
@@ -107,7 +127,9 @@ def test_each_sampler_pays_exactly_and_once_for_its_densities(tmp_path: Path, sa
         assert second.noise_scale == pytest.approx(scale, rel=1e-9)
         assert first.event["epsilon"] == 1.0
         assert second.event["epsilon"] == pytest.approx(sensitivity / scale, rel=1e-9)
-        assert second.event["epsilon"] == pytest.approx(25.0 if setting == "paper" else 5.0, rel=1e-4)
+        assert second.event["epsilon"] == pytest.approx(
+            25.0 if setting == "paper" else 5.0, rel=1e-4
+        )
     for ref in (counted, density):
         (run.tools.home / ref.path).unlink()
     again, why = paid.count_terms(run.tools, run.vocabulary_spec)
@@ -118,11 +140,16 @@ def test_each_sampler_pays_exactly_and_once_for_its_densities(tmp_path: Path, sa
     assert (vocabulary.sums.shape, sums.sums.shape) == ((1, len(WORDS) + 2), (6, width))
 
 
-def test_another_private_row_is_another_release_and_the_same_draw_is_never_noise_twice(tmp_path: Path) -> None:
+def test_another_private_row_is_another_release_and_the_same_draw_is_never_noise_twice(
+    tmp_path: Path,
+) -> None:
     first, second = opened(tmp_path / "a"), opened(tmp_path / "b")
     left, other = (paid.count_terms(run.tools, run.vocabulary_spec)[0] for run in (first, second))
     assert left.key != other.key, "another key names the rows"
-    numbers = [run.tools.artifacts.read_table(ref)["sum"].to_numpy() for run, ref in ((first, left), (second, other))]
+    numbers = [
+        run.tools.artifacts.read_table(ref)["sum"].to_numpy()
+        for run, ref in ((first, left), (second, other))
+    ]
     assert not np.array_equal(*numbers)
 
 
@@ -150,7 +177,9 @@ def test_what_a_document_adds_hangs_on_it_alone_and_keeps_to_the_bound() -> None
     for setting in ("gaussian", "pure", "paper"):
         shape = Shape("iterative", 5, 12, 0.4, setting != "paper")
         members = members_of(shape, vectors, 0)
-        privacy = PartPrivacy("density", 3.0, setting=setting, keyphrases=4, frequencies=12, members=len(members))
+        privacy = PartPrivacy(
+            "density", 3.0, setting=setting, keyphrases=4, frequencies=12, members=len(members)
+        )
         bound = calibrate_sums(privacy).sensitivity
         together = list(keyphrases._features(documents, vocabulary.matcher, members, privacy))
         for document, row in zip(documents, together, strict=True):
@@ -173,9 +202,14 @@ def test_the_private_vocabulary_is_that_of_the_noisy_counts(tmp_path: Path) -> N
         chosen_terms(far)
 
 
-def test_an_example_for_prompts_that_is_a_private_row_is_shown_to_their_owner_alone(tmp_path: Path) -> None:
+def test_an_example_for_prompts_that_is_a_private_row_is_shown_to_their_owner_alone(
+    tmp_path: Path,
+) -> None:
     text, label = texts(40, 1)[3]
-    examples = [(text.upper(), label), *((f"an own text about {name} {n}", name) for name in SIX for n in range(3))]
+    examples = [
+        (text.upper(), label),
+        *((f"an own text about {name} {n}", name) for name in SIX for n in range(3)),
+    ]
     run = opened(tmp_path, few_shot=save_rows(tmp_path / "given.jsonl", examples))
     listed = json.loads(problems_file(run.tools.zone, run.tools.private).read_text())["problems"]
     of_rows = [(problem["row"], problem["reason"]) for problem in listed if "row" in problem]
@@ -183,12 +217,16 @@ def test_an_example_for_prompts_that_is_a_private_row_is_shown_to_their_owner_al
 
 
 def test_examples_for_prompts_are_enough_for_each_class_and_no_test_rows(tmp_path: Path) -> None:
-    examples = [(f"our {WORDS[n]} and {WORDS[n + 4]}, says {name}", name) for name in SIX for n in range(4)]
+    examples = [
+        (f"our {WORDS[n]} and {WORDS[n + 4]}, says {name}", name) for name in SIX for n in range(4)
+    ]
     arguments = save_rows(tmp_path / "given.jsonl", examples)
     few = save_rows(tmp_path / "few.jsonl", examples[:4] + examples[5:7])
     with pytest.raises(ConfigError, match="has 2 examples, but each prompt shows 3 of every class"):
         opened(tmp_path, few_shot=few)
-    with pytest.raises(ConfigError, match=r"few_shot: 24 examples are test rows too, the first is row 0"):
+    with pytest.raises(
+        ConfigError, match=r"few_shot: 24 examples are test rows too, the first is row 0"
+    ):
         opened(tmp_path, few_shot=arguments, test=arguments)
 
 
@@ -199,4 +237,6 @@ def test_what_the_vocabulary_or_the_ledger_does_not_suffice_for_is_refused_befor
         opened(tmp_path, method={"length": 20, "vocabulary_terms": 20})
     run = opened(tmp_path)
     with pytest.raises(ConfigError, match=r"densities of 1000 classes take 16\.0 MB in the ledger"):
-        check_sizes(run.config, replace(run.prepared.card, labels=run.prepared.card.labels[:1] * 1000))
+        check_sizes(
+            run.config, replace(run.prepared.card, labels=run.prepared.card.labels[:1] * 1000)
+        )

@@ -42,7 +42,10 @@ def test_the_estimate_is_unbiased_and_its_error_follows_the_theory(paired: bool)
     expected = shape(frequencies=frequencies, paired=paired)
     exact = kernel(0.5, document[:2], [5, 7], 2)
     draws = 1500
-    result = [estimated(members_of(expected, vectors(), seed)[0], document[:2], prefix, term) for seed in range(draws)]
+    result = [
+        estimated(members_of(expected, vectors(), seed)[0], document[:2], prefix, term)
+        for seed in range(draws)
+    ]
     squared = -np.log(exact)
     if paired:
         variance = (1 - exact**2) ** 2 / 2 / frequencies
@@ -66,9 +69,13 @@ def test_chances_after_a_padded_prefix_are_those_without_padding() -> None:
 
 
 @pytest.mark.parametrize(
-    ("length", "members"), [(10, (2, 4, 8, 10)), (8, (2, 4, 8)), (5, (2, 4, 5)), (2, (2,)), (1, (1,))], ids=str
+    ("length", "members"),
+    [(10, (2, 4, 8, 10)), (8, (2, 4, 8)), (5, (2, 4, 5)), (2, (2,)), (1, (1,))],
+    ids=str,
 )
-def test_the_logarithmic_ensemble_never_pads_more_than_half(length: int, members: tuple[int, ...]) -> None:
+def test_the_logarithmic_ensemble_never_pads_more_than_half(
+    length: int, members: tuple[int, ...]
+) -> None:
     expected = shape(length=length)
     assert expected.members == members
     for phrases in range(1, length + 1):
@@ -86,10 +93,15 @@ def test_the_logarithmic_ensemble_never_pads_more_than_half(length: int, members
     ],
     ids=["independent", "iterative", "one phrase", "fixed"],
 )
-def test_the_bandwidth_is_that_of_appendix_a_2(changes: dict[str, object], blocks: list[float]) -> None:
+def test_the_bandwidth_is_that_of_appendix_a_2(
+    changes: dict[str, object], blocks: list[float]
+) -> None:
     expected = shape(**({"block": None} | changes))
     assert [expected.block_of(phrases) for phrases in expected.members] == blocks
-    fixed = [members_of(shape(**(changes | {"block": block})), vectors(), 0)[at] for at, block in enumerate(blocks)]
+    fixed = [
+        members_of(shape(**(changes | {"block": block})), vectors(), 0)[at]
+        for at, block in enumerate(blocks)
+    ]
     for member, alone in zip(members_of(expected, vectors(), 0), fixed, strict=True):
         assert np.array_equal(member.angles, alone.angles)
 

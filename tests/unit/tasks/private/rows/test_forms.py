@@ -49,9 +49,13 @@ BEFORE = {
 
 
 @pytest.mark.parametrize("file", BEFORE)
-def test_a_dataset_of_an_earlier_version_keeps_fingerprint_marks_and_drawn_rows(tmp_path: Path, file: str) -> None:
+def test_a_dataset_of_an_earlier_version_keeps_fingerprint_marks_and_drawn_rows(
+    tmp_path: Path, file: str
+) -> None:
     rows, fingerprint, mark, drawn = BEFORE[file]
-    rows.to_csv(tmp_path / file, index=False) if file.endswith("csv") else rows.to_parquet(tmp_path / file)
+    rows.to_csv(tmp_path / file, index=False) if file.endswith("csv") else rows.to_parquet(
+        tmp_path / file
+    )
     private = PrivateRef("x", RowsRef(str(tmp_path / file), person="person", rows=4))
     identity = identify(zone(tmp_path), private, None, ())
     assert identity.fingerprint.startswith(fingerprint)
@@ -93,7 +97,9 @@ def test_the_owner_sees_labels_that_are_one_number(tmp_path: Path) -> None:
     seen = read(RowsRef(str(tmp_path / "r.csv")))
     assert (seen.classes, seen.spellings) == ({"1.1": 8, "2": 4}, {"1.1": ["1.1", "1.10"]})
     named = survey(
-        zone(tmp_path), RowsRef(str(tmp_path / "r.csv"), names=("1.1", "1.10")), lambda texts: [False] * len(texts)
+        zone(tmp_path),
+        RowsRef(str(tmp_path / "r.csv"), names=("1.1", "1.10")),
+        lambda texts: [False] * len(texts),
     )
     assert named.classes == {"1.1": 4, "1.10": 4, "2": 4}
 
@@ -102,5 +108,7 @@ def test_rows_without_a_class_of_the_task_are_refused_outside_a_run(tmp_path: Pa
     frame(label=["3.0", "4.0"] * 6).to_csv(tmp_path / "r.csv", index=False)
     private = PrivateRef("x", RowsRef(str(tmp_path / "r.csv")), lambda texts: [False] * len(texts))
     require_rows_of(zone(tmp_path), private, ["4", "9"])
-    with pytest.raises(ConfigError, match="no row of .*r.csv has a text and one of the classes a, b"):
+    with pytest.raises(
+        ConfigError, match="no row of .*r.csv has a text and one of the classes a, b"
+    ):
         require_rows_of(zone(tmp_path), private, ["a", "b"])

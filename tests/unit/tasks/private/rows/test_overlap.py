@@ -27,7 +27,9 @@ Search = Callable[[dict[int, str], list[str]], Any]
 @pytest.fixture
 def search(tmp_path: Path) -> Search:
     """Search texts for copies of two private rows; the second one ends in a usual sentence."""
-    rows = pd.DataFrame({"text": [SECRET_TEXT, f"hello {SENTENCE}"], "label": ["a", "b"], "row": [0, 1]})
+    rows = pd.DataFrame(
+        {"text": [SECRET_TEXT, f"hello {SENTENCE}"], "label": ["a", "b"], "row": [0, 1]}
+    )
     location, private = zone(rows, tmp_path / "problems"), PrivateRef("rows", RowsRef("somewhere"))
     tools = SimpleNamespace(zone=location, private=private, run_id="run-1")
     return partial(search_copies, tools, identify(location, private, ("a", "b"), []).fingerprint)
@@ -49,10 +51,14 @@ def test_eight_words_in_a_row_are_a_copy_regardless_of_case_and_punctuation(
     assert result.passed is passes
     assert result.mark == "not private"
     if not passes:
-        assert {entry["sample_id"] for entry in json.loads(result.details.read_text())["problems"]} == {7}
+        assert {
+            entry["sample_id"] for entry in json.loads(result.details.read_text())["problems"]
+        } == {7}
 
 
-def test_equal_texts_are_searched_once_and_their_answer_is_read_back(search: Search, monkeypatch) -> None:
+def test_equal_texts_are_searched_once_and_their_answer_is_read_back(
+    search: Search, monkeypatch
+) -> None:
     texts = {7: "my router fell from the shelf and now!"}
     first = search(texts, [])
     with monkeypatch.context() as patch:
@@ -65,11 +71,15 @@ def test_equal_texts_are_searched_once_and_their_answer_is_read_back(search: Sea
 
 def test_what_is_in_a_public_text_is_no_copy(search: Search) -> None:
     assert search({0: f"Hi. {SENTENCE}"}, [SENTENCE]).passed
-    assert search({0: f"Hello. {SENTENCE}"}, [SENTENCE]).passed, "a word before a standard sentence is no copy"
+    assert search({0: f"Hello. {SENTENCE}"}, [SENTENCE]).passed, (
+        "a word before a standard sentence is no copy"
+    )
     assert not search({0: f"{SENTENCE} {SECRET_TEXT}"}, [SENTENCE]).passed
 
 
-def test_chance_is_what_texts_share_with_public_rows_but_never_excuses_twelve_words(search: Search) -> None:
+def test_chance_is_what_texts_share_with_public_rows_but_never_excuses_twelve_words(
+    search: Search,
+) -> None:
     words = SECRET_TEXT.split()
     assert chance_words([SENTENCE], ["nothing alike"]) == 8
     assert chance_words([SENTENCE], [" ".join(SENTENCE.split()[:9])]) == 10

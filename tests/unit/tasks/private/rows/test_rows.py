@@ -12,7 +12,13 @@ import pandas as pd
 import pytest
 from tblib import pickling_support
 
-from connectors.interfaces.errors import FinalError, InputError, PlaceError, PrivateInputError, WaspError
+from connectors.interfaces.errors import (
+    FinalError,
+    InputError,
+    PlaceError,
+    PrivateInputError,
+    WaspError,
+)
 from connectors.interfaces.rows import PrivateRef, RowsRef
 from connectors.security.record_hashes import dataset_fingerprint, record_hash
 from tasks.private.rows.marks import Marker, marks_of
@@ -29,7 +35,9 @@ def source(number: int, without: int | None = None) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["text", "label"]).assign(row=range(len(rows)))
 
 
-def known(frame: pd.DataFrame, folder: Path, shown: Sequence[str] = (), name: str = "x", **where: Any) -> Identity:
+def known(
+    frame: pd.DataFrame, folder: Path, shown: Sequence[str] = (), name: str = "x", **where: Any
+) -> Identity:
     return identify(zone(frame, folder), PrivateRef(name, RowsRef("p", **where)), LABELS, shown)
 
 
@@ -52,7 +60,9 @@ def test_with_a_declared_size_each_row_is_drawn_on_its_own(tmp_path: Path) -> No
         assert without <= whole
 
 
-def test_with_a_number_alone_exactly_so_many_are_taken_and_one_may_let_another_in(tmp_path: Path) -> None:
+def test_with_a_number_alone_exactly_so_many_are_taken_and_one_may_let_another_in(
+    tmp_path: Path,
+) -> None:
     assert len(taken(source(50), tmp_path)) == 50, "without a number all"
     whole = taken(source(200), tmp_path, rows=60)
     assert len(whole) == 60
@@ -68,13 +78,21 @@ def test_the_seed_chooses_and_the_order_of_the_file_does_not(tmp_path: Path) -> 
 
 def test_a_source_is_named_by_all_its_rows_labels_and_persons(tmp_path: Path) -> None:
     whole, part = known(source(40), tmp_path), known(source(40), tmp_path, name="y", rows=5, seed=9)
-    fewer, relabelled = known(source(40, 3), tmp_path), known(source(40).assign(label="b"), tmp_path)
+    fewer, relabelled = (
+        known(source(40, 3), tmp_path),
+        known(source(40).assign(label="b"), tmp_path),
+    )
     assert whole.fingerprint == part.fingerprint
     assert whole.fingerprint not in (fewer.fingerprint, relabelled.fingerprint)
     assert whole.records == relabelled.records, "the same texts, one budget"
     assert len(set(whole.records) & set(fewer.records)) == 39
-    mine, moved = (known(frame, tmp_path, person="person") for frame in (whose(40), whose(40).assign(person="one")))
-    assert opened(whose(40), tmp_path, person="person").persons == tuple(f"patient {n // 4}" for n in range(40))
+    mine, moved = (
+        known(frame, tmp_path, person="person")
+        for frame in (whose(40), whose(40).assign(person="one"))
+    )
+    assert opened(whose(40), tmp_path, person="person").persons == tuple(
+        f"patient {n // 4}" for n in range(40)
+    )
     assert mine.fingerprint != moved.fingerprint
     assert mine.records == moved.records
 
@@ -105,7 +123,9 @@ def refused(error: Exception, folder: Path) -> WaspError:
     def broken(_: RowsRef) -> pd.DataFrame:
         raise error
 
-    location = PrivateZone(broken, partial(record_hash, SECRET), partial(dataset_fingerprint, SECRET), folder)
+    location = PrivateZone(
+        broken, partial(record_hash, SECRET), partial(dataset_fingerprint, SECRET), folder
+    )
     with pytest.raises(WaspError) as raised:
         identify(location, PrivateRef("x", RowsRef("p")), LABELS, [])
     return raised.value
@@ -113,7 +133,10 @@ def refused(error: Exception, folder: Path) -> WaspError:
 
 @pytest.mark.parametrize(
     ("error", "code"),
-    [(InputError("no column 'text'. Columns: 'my secret illness'"), "READ"), (ValueError("my secret illness"), "STEP")],
+    [
+        (InputError("no column 'text'. Columns: 'my secret illness'"), "READ"),
+        (ValueError("my secret illness"), "STEP"),
+    ],
 )
 def test_what_a_reader_says_goes_to_the_owner_even_when_it_cannot_be_written_down(
     tmp_path: Path, error: Exception, code: str
@@ -138,8 +161,12 @@ def reasons(folder: Path, name: str = "x") -> list[tuple[object, str]]:
 
 
 @pytest.mark.parametrize("public", ["text number 3", "Text  NUMBER 3", "\u03aa\u0301 text"])
-def test_a_private_row_among_the_public_texts_is_shown_to_its_owner_alone(tmp_path: Path, public: str) -> None:
-    rows = pd.concat([source(6), pd.DataFrame({"text": ["\u0390 text"], "label": ["a"], "row": [6]})])
+def test_a_private_row_among_the_public_texts_is_shown_to_its_owner_alone(
+    tmp_path: Path, public: str
+) -> None:
+    rows = pd.concat(
+        [source(6), pd.DataFrame({"text": ["\u0390 text"], "label": ["a"], "row": [6]})]
+    )
     alone = known(rows, tmp_path, ["another text"])
     assert reasons(tmp_path) == []
     assert known(rows, tmp_path, ["another text", public]) == alone
@@ -156,8 +183,12 @@ ODD: tuple[tuple[str, dict[str, object], str], ...] = (
 )
 
 
-@pytest.mark.parametrize(("change", "reason"), [case[1:] for case in ODD], ids=[case[0] for case in ODD])
-@pytest.mark.parametrize("selection", [{}, {"rows": 6}, {"rows": 6, "of": 12}, {"rows": 6, "public": True}])
+@pytest.mark.parametrize(
+    ("change", "reason"), [case[1:] for case in ODD], ids=[case[0] for case in ODD]
+)
+@pytest.mark.parametrize(
+    "selection", [{}, {"rows": 6}, {"rows": 6, "of": 12}, {"rows": 6, "public": True}]
+)
 def test_an_unusable_row_votes_for_nobody_and_its_owner_is_shown_where(
     tmp_path: Path, change: dict[str, object], reason: str, selection: dict[str, int]
 ) -> None:
@@ -218,7 +249,9 @@ def whose(number: int) -> pd.DataFrame:
 def unequal(number: int) -> pd.DataFrame:
     """Return rows of which three in ten are of class b."""
     frame = source(number)
-    return frame.assign(label=["b" if int(text.split()[-1]) % 10 < 3 else "a" for text in frame["text"]])
+    return frame.assign(
+        label=["b" if int(text.split()[-1]) % 10 < 3 else "a" for text in frame["text"]]
+    )
 
 
 def drawn(frame: pd.DataFrame, folder: Path, rows: int, seed: int = 0) -> list[tuple[str, str]]:
@@ -226,7 +259,9 @@ def drawn(frame: pd.DataFrame, folder: Path, rows: int, seed: int = 0) -> list[t
     return sorted(zip(result.labels, result.texts, strict=True))
 
 
-@pytest.mark.parametrize(("rows", "of_b"), [(100, 30), (10, 3), (7, 2), (1, 0), (199, 60), (200, 60)])
+@pytest.mark.parametrize(
+    ("rows", "of_b"), [(100, 30), (10, 3), (7, 2), (1, 0), (199, 60), (200, 60)]
+)
 def test_of_public_rows_exactly_so_many_are_drawn_each_class_in_its_proportion(
     tmp_path: Path, rows: int, of_b: int
 ) -> None:
@@ -242,15 +277,23 @@ def test_public_rows_are_drawn_by_seed_and_content_alone(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("public", [False, True])
-def test_too_few_rows_are_all_used_and_only_their_owner_is_shown_the_number(tmp_path: Path, public: bool) -> None:
+def test_too_few_rows_are_all_used_and_only_their_owner_is_shown_the_number(
+    tmp_path: Path, public: bool
+) -> None:
     assert len(taken(unequal(20), tmp_path, rows=21, public=public)) == 20
     assert reasons(tmp_path) == [(None, "private.rows is 21, the source has 20 rows; all are used")]
 
 
 def test_a_public_draw_is_another_choice_than_a_private_one_in_every_key() -> None:
-    choices = [RowsRef("p", rows=60, **more).choice for more in ({}, {"of": 100}, {"public": True}, {"seed": 1})]
+    choices = [
+        RowsRef("p", rows=60, **more).choice
+        for more in ({}, {"of": 100}, {"public": True}, {"seed": 1})
+    ]
     assert len({str(choice) for choice in choices}) == 4
-    assert [RowsRef("p", rows=60, public=public).lets_rows_in for public in (False, True)] == [True, False]
+    assert [RowsRef("p", rows=60, public=public).lets_rows_in for public in (False, True)] == [
+        True,
+        False,
+    ]
 
 
 # --- what leaves the private zone when something goes wrong in it: a code, on no path the words of a row
@@ -274,10 +317,14 @@ def fail(kind: str, folder: Path) -> WaspError:
 
 
 @pytest.mark.parametrize("kind", ["unknown", "caused", "hidden"])
-def test_an_error_travels_to_another_process_without_the_errors_before_it(kind: str, tmp_path: Path) -> None:
+def test_an_error_travels_to_another_process_without_the_errors_before_it(
+    kind: str, tmp_path: Path
+) -> None:
     error = fail(kind, tmp_path)
     assert isinstance(error, PrivateInputError if kind == "unknown" else FinalError)
-    assert not isinstance(error, PrivateInputError) or ROW in error.details.read_text(), "for the owner alone"
+    assert not isinstance(error, PrivateInputError) or ROW in error.details.read_text(), (
+        "for the owner alone"
+    )
     pickling_support.install()  # what Dask does: causes and contexts are pickled as well
     sent = pickle.dumps(error)
     assert ROW.encode() not in sent
@@ -309,7 +356,9 @@ def test_the_language_of_texts(text: str, language: str) -> None:
     assert language_of([text]) == language
 
 
-@pytest.mark.parametrize(("rows", "number"), [(0, 1), (7, 7), (99, 90), (120, 100), (1000, 1000), (4999, 4000)])
+@pytest.mark.parametrize(
+    ("rows", "number"), [(0, 1), (7, 7), (99, 90), (120, 100), (1000, 1000), (4999, 4000)]
+)
 def test_the_declared_number_is_rounded_down(rows: int, number: int) -> None:
     assert Survey(rows, {}, "en").declared_rows == number
 

@@ -40,8 +40,12 @@ def taught(run: KdRun) -> tuple[teaching.TeacherSpec, list[TextTable]]:
     return spec, written
 
 
-def answers_of(run: KdRun, spec: teaching.TeacherSpec, written: list[TextTable]) -> list[np.ndarray[Any, Any]]:
-    places = [teaching._answers_path(run.tools, spec, number, written) for number in range(spec.teachers)]
+def answers_of(
+    run: KdRun, spec: teaching.TeacherSpec, written: list[TextTable]
+) -> list[np.ndarray[Any, Any]]:
+    places = [
+        teaching._answers_path(run.tools, spec, number, written) for number in range(spec.teachers)
+    ]
     result = [run.tools.artifacts.read_private_arrays(position) for position in places]
     return [item["answers"] for item in result if item is not None]
 
@@ -64,7 +68,9 @@ def job(number: int = 0, teachers: int = 5) -> TeacherJob:
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.text(min_size=1), max_size=20), st.text(min_size=1), st.integers(1, 7))
-def test_one_more_row_changes_one_shard_and_no_other(rows: list[str], more: str, teachers: int) -> None:
+def test_one_more_row_changes_one_shard_and_no_other(
+    rows: list[str], more: str, teachers: int
+) -> None:
     with_it = [*rows, more]
     random.Random(len(rows)).shuffle(with_it)
     changed = []
@@ -77,11 +83,16 @@ def test_one_more_row_changes_one_shard_and_no_other(rows: list[str], more: str,
 
 def test_shards_are_disjoint_hold_each_text_once_and_are_equal_up_to_chance() -> None:
     rows = [f"text number {number}" for number in range(3000)]
-    shards = [{rows[position] for position in shard(rows + rows, job(number), SECRET)} for number in range(5)]
+    shards = [
+        {rows[position] for position in shard(rows + rows, job(number), SECRET)}
+        for number in range(5)
+    ]
     assert sum(map(len, shards)) == 3000
     assert set.union(*shards) == set(rows)
     assert all(abs(len(item) - 600) < 6 * np.sqrt(3000 * 0.2 * 0.8) for item in shards)
-    assert shard_of("A text", 5, 0, SECRET) == shard_of(" a  TEXT ", 5, 0, SECRET), "equal but for case and space"
+    assert shard_of("A text", 5, 0, SECRET) == shard_of(" a  TEXT ", 5, 0, SECRET), (
+        "equal but for case and space"
+    )
 
 
 def test_a_row_more_changes_the_answers_of_one_teacher_alone_bit_for_bit(tmp_path: Path) -> None:
@@ -94,19 +105,26 @@ def test_a_row_more_changes_the_answers_of_one_teacher_alone_bit_for_bit(tmp_pat
     changed = [number for number in range(4) if not np.array_equal(before[number], after[number])]
     assert changed == [shard_of("a new parcel", 4, 0, secret)]
     moved = (clean_answers(before).sums - clean_answers(after).sums) / 1024
-    assert np.linalg.norm(moved) <= calibrate_sums(TeacherPrivacy("answers", 1.0, 1e-5, 20)).sensitivity
+    assert (
+        np.linalg.norm(moved)
+        <= calibrate_sums(TeacherPrivacy("answers", 1.0, 1e-5, 20)).sensitivity
+    )
 
 
 def test_answers_and_counts_are_charged_once_and_read_back_ever_after(tmp_path: Path) -> None:
     run = opened(tmp_path)
     guarantee = run.prepared.guarantee
     counts, _ = guarantee.releases
-    counted, _ = teaching.count_labels(run.tools, run.payer, counts.noise, run.prepared.card.label_names)
+    counted, _ = teaching.count_labels(
+        run.tools, run.payer, counts.noise, run.prepared.card.label_names
+    )
     spec, written = taught(run)
     answered, _ = teaching.ask_teachers(run.tools, spec, written)
     entries = [entry for entry in run.tools.ledger.history("desk") if entry.kind == "release"]
     assert [entry.slot for entry in entries] == ["labels", "answers"]
-    assert [entry.event for entry in entries] == [release.noise.event for release in guarantee.releases]
+    assert [entry.event for entry in entries] == [
+        release.noise.event for release in guarantee.releases
+    ]
     assert guarantee.epsilon_exact == pytest.approx(4.0, abs=1e-4)
     result = releases(run)
     assert result["labels"].sums.shape == (1, 6)
@@ -133,14 +151,22 @@ def test_a_teacher_without_rows_says_one_half_and_nobody_hears_of_it(tmp_path: P
 
 def test_teachers_and_their_student_can_be_transformers(tmp_path: Path) -> None:
     folder = save_roberta(tmp_path / "roberta")
-    chosen = {"kind": "finetune", "model": str(folder), "epochs": 1, "teachers": 2, "max_length": 16}
+    chosen = {
+        "kind": "finetune",
+        "model": str(folder),
+        "epochs": 1,
+        "teachers": 2,
+        "max_length": 16,
+    }
     run = opened(tmp_path / "run", discriminator=chosen, privacy={"epsilon": 200.0})
     spec, written = taught(run)
     answers = answers_of(run, spec, written)
     assert len(answers) == 2
     assert all(((item > 0) & (item < 1)).all() for item in answers)
     chosen_texts = SelectSpec(0, 24, run.prepared.card.label_names, (), True, 0)
-    stored, _ = discriminator.select_texts(run.tools, chosen_texts, written, student_of(run, spec, written))
+    stored, _ = discriminator.select_texts(
+        run.tools, chosen_texts, written, student_of(run, spec, written)
+    )
     assert sum(item.samples.rows for item in stored) == 24
 
 
@@ -170,7 +196,9 @@ def test_teachers_never_learn_from_what_they_are_queried_about() -> None:
         teaching.shown_to(20, 0, spec)
 
 
-def with_test_rows(folder: Path, groups: Any = None) -> tuple[KdRun, teaching.TeacherSpec, list[TextTable]]:
+def with_test_rows(
+    folder: Path, groups: Any = None
+) -> tuple[KdRun, teaching.TeacherSpec, list[TextTable]]:
     """Return a run whose test rows are drawn like its private rows, after its teachers."""
     rows = save_rows(folder / "test.jsonl", texts(60, 9))
     more = {"written": 96, "samples": 24}
@@ -178,15 +206,25 @@ def with_test_rows(folder: Path, groups: Any = None) -> tuple[KdRun, teaching.Te
     return run, *taught(run)
 
 
-def test_half_of_the_queries_are_public_rows_and_teach_the_student_both_kinds(tmp_path: Path) -> None:
+def test_half_of_the_queries_are_public_rows_and_teach_the_student_both_kinds(
+    tmp_path: Path,
+) -> None:
     """Teachers that recognise all generated texts leave a student of generated queries one class."""
     public, accuracies = texts(40, 5), []
-    for name, rows in (("public", {"public": save_rows(tmp_path / "public.jsonl", public)}), ("generated", {})):
-        run, spec, written = with_test_rows(tmp_path / name, {"privacy": {"epsilon": 1000.0}} | rows)
+    for name, rows in (
+        ("public", {"public": save_rows(tmp_path / "public.jsonl", public)}),
+        ("generated", {}),
+    ):
+        run, spec, written = with_test_rows(
+            tmp_path / name, {"privacy": {"epsilon": 1000.0}} | rows
+        )
         queries = teaching.queries_of(run.tools, spec, written).texts
         assert len(queries) == len(set(queries)) == 20
         assert len(set(queries) & {text for text, _ in public}) == (10 if rows else 0)
-        warned = any("all discriminator.queries are generated" in warning for warning in run.prepared.warnings)
+        warned = any(
+            "all discriminator.queries are generated" in warning
+            for warning in run.prepared.warnings
+        )
         assert warned != bool(rows)
         test = run.prepared.test
         measured, _ = discriminator.measure_discriminator(
@@ -203,7 +241,9 @@ def test_too_few_public_rows_are_refused_before_a_teacher_is_trained(tmp_path: P
         with_test_rows(tmp_path, {"public": save_rows(tmp_path / "public.jsonl", texts(9, 5))})
 
 
-def test_a_discriminator_is_measured_on_rows_that_took_no_part_in_its_training(tmp_path: Path) -> None:
+def test_a_discriminator_is_measured_on_rows_that_took_no_part_in_its_training(
+    tmp_path: Path,
+) -> None:
     run, spec, written = with_test_rows(tmp_path)
     used = teaching.shown_to_any(96, spec)
     rows = discriminator.test_rows(run.tools, spec, run.prepared.test, written)
@@ -214,7 +254,9 @@ def test_a_discriminator_is_measured_on_rows_that_took_no_part_in_its_training(t
     assert set(rows.texts[half:]) <= set(samples)
     assert set(rows.texts[:half]) <= {text for text, _ in texts(60, 9)}
     test = run.prepared.test
-    ref, _ = discriminator.measure_discriminator(run.tools, spec, test, written, student_of(run, spec, written))
+    ref, _ = discriminator.measure_discriminator(
+        run.tools, spec, test, written, student_of(run, spec, written)
+    )
     assert run.tools.artifacts.read_json(ref)["rows"] == 2 * half
 
 
@@ -233,17 +275,24 @@ def test_the_texts_taken_for_private_are_kept_of_each_class_its_part(best: bool)
     spec = SelectSpec(0, 5, ("a", "b"), (0.6, 0.4), best, 3)
     stored = discriminator.choose_mask(labels, scores, spec)
     assert [int(stored[:6].sum()), int(stored[6:].sum())] == [3, 2]
-    assert set(np.flatnonzero(stored[6:]) + 6) == {9, 10}, "none of b is taken for private: the likeliest follow"
+    assert set(np.flatnonzero(stored[6:]) + 6) == {9, 10}, (
+        "none of b is taken for private: the likeliest follow"
+    )
     assert (scores[:6][stored[:6]] >= 0.5).all()
     if best:
         assert set(np.flatnonzero(stored[:6])) == {0, 1, 2}
-    again = {tuple(discriminator.choose_mask(labels, scores, replace(spec, seed=seed))) for seed in range(20)}
+    again = {
+        tuple(discriminator.choose_mask(labels, scores, replace(spec, seed=seed)))
+        for seed in range(20)
+    }
     assert (len(again) == 1) == best
 
 
 def test_nobody_without_the_secret_knows_the_shard_of_a_row() -> None:
     texts = [f"row {number}" for number in range(200)]
-    left, other = ([shard_of(text, 8, 0, secret) for text in texts] for secret in (b"a" * 32, b"b" * 32))
+    left, other = (
+        [shard_of(text, 8, 0, secret) for text in texts] for secret in (b"a" * 32, b"b" * 32)
+    )
     same = sum(first == second for first, second in zip(left, other, strict=True))
     assert same < 60, "an eighth by chance"
 
@@ -276,7 +325,10 @@ def test_neither_an_error_nor_a_warning_of_a_teachers_training_quotes_a_row(
         raise InputError(f"'{rows.texts[0]}' cannot be learned")
 
     monkeypatch.setattr(teachers, "train_student", fail)
-    with warnings.catch_warnings(record=True, action="always") as shown, pytest.raises(PrivateInputError) as refused:
+    with (
+        warnings.catch_warnings(record=True, action="always") as shown,
+        pytest.raises(PrivateInputError) as refused,
+    ):
         teaching.teach(run.tools, spec, 0, written)
     assert not [warning for warning in shown if "is odd" in str(warning.message)]
     assert "PRIVATE-STEP" in str(refused.value)

@@ -24,7 +24,9 @@ def noise() -> TrainingNoise:
     return calibrate_training(Training(20, 256, 512), 4.0, 1e-5)
 
 
-def findings(noise: TrainingNoise, trained: Trained = "linear", clipping: Clipping = "hooks") -> list[Finding]:
+def findings(
+    noise: TrainingNoise, trained: Trained = "linear", clipping: Clipping = "hooks"
+) -> list[Finding]:
     paid = PaidTraining(ChargedDataset("", ""), noise, 0.1, clipping)
     return TrainingAttack("dp_sgd training", noise, paid, trained).findings(TRIALS)
 
@@ -48,7 +50,9 @@ def longer(recipe: Recipe) -> Recipe:
 
 
 def more_often(recipe: Recipe) -> Recipe:
-    return replace(recipe, training=replace(recipe.training, declared_rows=recipe.training.batch_rows))
+    return replace(
+        recipe, training=replace(recipe.training, declared_rows=recipe.training.batch_rows)
+    )
 
 
 @pytest.mark.parametrize("clipping", get_args(Clipping))
@@ -63,7 +67,9 @@ def test_our_training_passes_and_part_of_the_claim_is_proven(
 
 @pytest.mark.parametrize("trained", get_args(Trained))
 @pytest.mark.parametrize(
-    "sabotage", [no_noise, weaker, unclipped, longer, more_often], ids=lambda sabotage: sabotage.__name__
+    "sabotage",
+    [no_noise, weaker, unclipped, longer, more_often],
+    ids=lambda sabotage: sabotage.__name__,
 )
 def test_a_sabotaged_training_is_caught(
     noise: TrainingNoise, sabotage: Any, trained: Trained, monkeypatch: pytest.MonkeyPatch
@@ -76,7 +82,9 @@ def test_a_sabotaged_training_is_caught(
     assert not all(entry.passed for entry in findings(noise, trained))
 
 
-def test_noise_that_is_the_same_in_every_step_is_caught(noise: TrainingNoise, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_noise_that_is_the_same_in_every_step_is_caught(
+    noise: TrainingNoise, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stored: dict[int, Any] = {}
 
     def repeated(count: int, sigma: float) -> Any:

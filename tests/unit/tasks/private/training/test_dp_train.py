@@ -36,14 +36,22 @@ torch = pytest.importorskip("torch")
 def alone(made, data: EncodedRows, row: int) -> list:
     """The gradient of one row by plain back-propagation, as the model computes it."""
     made.zero_grad()
-    ids, mask, target = (torch.from_numpy(part[row : row + 1]) for part in (data.ids, data.mask, data.targets))
+    ids, mask, target = (
+        torch.from_numpy(part[row : row + 1]) for part in (data.ids, data.mask, data.targets)
+    )
     logits = made(input_ids=ids, attention_mask=mask).logits
     if target.dim() == 1:
         loss = torch.nn.functional.cross_entropy(logits, target)
     else:
-        loss = torch.nn.functional.cross_entropy(logits[0, :-1], target[0, 1:], ignore_index=IGNORED)
+        loss = torch.nn.functional.cross_entropy(
+            logits[0, :-1], target[0, 1:], ignore_index=IGNORED
+        )
     loss.backward()
-    return [value.grad.clone() for value in made.parameters() if value.requires_grad and value.grad is not None]
+    return [
+        value.grad.clone()
+        for value in made.parameters()
+        if value.requires_grad and value.grad is not None
+    ]
 
 
 def norm(gradient: list) -> float:
@@ -51,9 +59,15 @@ def norm(gradient: list) -> float:
 
 
 @pytest.mark.parametrize("clipping", ["hooks", "ghost"])
-@pytest.mark.parametrize("kind", ["gpt2", "gpt2 lora", "llama", "bert", "roberta", "distilbert", "head of vectors"])
+@pytest.mark.parametrize(
+    "kind", ["gpt2", "gpt2 lora", "llama", "bert", "roberta", "distilbert", "head of vectors"]
+)
 def test_norms_of_single_rows_are_those_of_plain_back_propagation(kind, clipping):
-    made, data = (vector_head(4, 3, 1), vectors()) if kind == "head of vectors" else (model(kind), rows(kind))
+    made, data = (
+        (vector_head(4, 3, 1), vectors())
+        if kind == "head of vectors"
+        else (model(kind), rows(kind))
+    )
     result = gradient_norms(made, data, clipping)
     made.train()
     expected = [norm(alone(made, data, row)) for row in range(len(data.ids))]
@@ -71,7 +85,9 @@ def test_a_step_moves_by_the_sum_of_gradients_that_were_cut_one_by_one(clipping,
         gradient = alone(made, data, row)
         factor = min(1.0, 0.5 / (norm(gradient) + 1e-6))
         cut = [part * factor for part in gradient]
-        total = cut if total is None else [left + other for left, other in zip(total, cut, strict=True)]
+        total = (
+            cut if total is None else [left + other for left, other in zip(total, cut, strict=True)]
+        )
     result = step_once(made, data, recipe(clipping=clipping, rows_at_once=at_once))
     for mine, expected in zip(result, total, strict=True):
         assert torch.allclose(mine, expected / 5, atol=1e-6)
@@ -81,7 +97,9 @@ def step_once(made, data: EncodedRows, how: Recipe) -> list:
     """The mean gradient that one step gives to the optimizer."""
     stepper = dp_train._Stepper(made, data, how)
     seen = []
-    stepper.optimizer.step = lambda: seen.extend(value.grad.clone() for value in stepper.parameters.values())
+    stepper.optimizer.step = lambda: seen.extend(
+        value.grad.clone() for value in stepper.parameters.values()
+    )
     stepper.step()
     stepper.close()
     return seen
@@ -106,7 +124,9 @@ def test_a_row_without_a_finite_gradient_adds_nothing(clipping, at_once):
     without = EncodedRows(odd.ids[3:], odd.mask[3:], odd.targets[3:])
     changed = {"clipping": clipping, "rows_at_once": at_once}
     result = released(vector_head(4, 3, 0), odd, plan, **changed)
-    for mine, expected in zip(result, released(vector_head(4, 3, 0), without, plan, **changed), strict=True):
+    for mine, expected in zip(
+        result, released(vector_head(4, 3, 0), without, plan, **changed), strict=True
+    ):
         assert torch.isfinite(mine).all()
         assert torch.allclose(mine, expected, atol=1e-7)
 
@@ -114,7 +134,9 @@ def test_a_row_without_a_finite_gradient_adds_nothing(clipping, at_once):
 def summed(values: np.ndarray) -> torch.Tensor:
     """The sum of gradients of rows of one class, each cut to 1."""
     number = len(values)
-    data = EncodedRows(values, np.ones((number, 1), dtype=np.int64), np.zeros(number, dtype=np.int64))
+    data = EncodedRows(
+        values, np.ones((number, 1), dtype=np.int64), np.zeros(number, dtype=np.int64)
+    )
     how = recipe(training=Training(1, number, number, clip=1.0), rows_at_once=1000)
     stepper = dp_train._Stepper(vector_head(values.shape[1], 3, 0), data, how)
     for start in range(0, number, 1000):
@@ -130,7 +152,9 @@ def test_the_norm_of_millions_of_weights_is_not_rounded_down():
 
 def test_many_rows_of_one_direction_move_the_sum_by_no_more_than_their_number():
     """The bound of CLIP_MARGIN, where rounding adds up most: 3,000 equal rows, and one less."""
-    values = np.repeat(np.random.default_rng(0).standard_normal((1, 50)).astype(np.float32), 3000, axis=0)
+    values = np.repeat(
+        np.random.default_rng(0).standard_normal((1, 50)).astype(np.float32), 3000, axis=0
+    )
     assert 1 - 2e-6 < float((summed(values) - summed(values[1:])).norm()) <= 1.0
 
 
@@ -141,13 +165,17 @@ def test_a_row_moves_the_sum_by_no_more_than_the_clipping_norm_in_float32(clippi
         values = (size * drawn.standard_normal((6, 4))).astype(np.float32)
         data = EncodedRows(values, np.ones((6, 1), dtype=np.int64), np.arange(6) % 3)
         less = EncodedRows(data.ids[:5], data.mask[:5], data.targets[:5])
-        pair = [released(vector_head(4, 3, 0), part, plan, clipping=clipping) for part in (data, less)]
+        pair = [
+            released(vector_head(4, 3, 0), part, plan, clipping=clipping) for part in (data, less)
+        ]
         moved = [(left.double() - other.double()) * 6 for left, other in zip(*pair, strict=True)]
         assert norm(moved) <= 1.0
 
 
 def weights(made) -> np.ndarray:
-    return np.concatenate([value.detach().numpy().ravel() for value in made.parameters() if value.requires_grad])
+    return np.concatenate(
+        [value.detach().numpy().ravel() for value in made.parameters() if value.requires_grad]
+    )
 
 
 def test_two_trainings_with_equal_seeds_end_with_different_noise(tmp_path):
@@ -164,7 +192,9 @@ def test_two_trainings_with_equal_seeds_end_with_different_noise(tmp_path):
 def test_a_step_that_draws_no_row_is_noise_of_the_right_width():
     none = Training(steps=1, batch_rows=1, declared_rows=10**9, clip=0.5)
     drawn = step_once(model("gpt2"), rows(), recipe(training=none, sigma=2.0))
-    assert torch.cat([part.flatten() for part in drawn]).numpy().std() == pytest.approx(2.0 * 0.5, rel=0.1)
+    assert torch.cat([part.flatten() for part in drawn]).numpy().std() == pytest.approx(
+        2.0 * 0.5, rel=0.1
+    )
 
 
 def test_weights_of_equal_shape_get_different_noise_in_a_step():
@@ -184,7 +214,11 @@ class Odd(torch.nn.Module):
     def __init__(self, hidden: bool):
         super().__init__()
         torch.manual_seed(0)
-        self.layer, self.extra, self.hidden = torch.nn.Linear(4, 3), torch.nn.Linear(4, 3, bias=False), hidden
+        self.layer, self.extra, self.hidden = (
+            torch.nn.Linear(4, 3),
+            torch.nn.Linear(4, 3, bias=False),
+            hidden,
+        )
 
     def forward(self, input_ids, attention_mask=None):
         scores = self.layer(input_ids)
@@ -231,7 +265,9 @@ def test_a_model_learns_and_its_dropout_draws_nothing(tmp_path):
     before = gradient_norms(made, data)
     train_privately(made, data, recipe(60, learning_rate=0.02), taken(tmp_path))
     made.eval()
-    guess = made(torch.from_numpy(data.ids), attention_mask=torch.from_numpy(data.mask)).logits.argmax(1)
+    guess = made(
+        torch.from_numpy(data.ids), attention_mask=torch.from_numpy(data.mask)
+    ).logits.argmax(1)
     assert guess.tolist() == data.targets.tolist()
     assert gradient_norms(made, data).mean() < before.mean()
 
@@ -301,7 +337,11 @@ def test_a_payment_that_another_process_makes_meanwhile_is_not_used(tmp_path):
     ledger = SimpleNamespace(released=lambda *_: False, release_once=lambda *_: released_before)
     tools = SimpleNamespace(run_id="run", ledger=ledger, artifacts=Artifacts(tmp_path))
     with pytest.raises(LedgerError, match="Another process is charging this training"):
-        pay(tools, PaidTraining(ChargedDataset("notes", "fingerprint"), noise, 0.1), "payment {}".format)
+        pay(
+            tools,
+            PaidTraining(ChargedDataset("notes", "fingerprint"), noise, 0.1),
+            "payment {}".format,
+        )
 
 
 @pytest.mark.runs
@@ -321,7 +361,9 @@ def test_kill_9_at_any_step_keeps_the_count(tmp_path):
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     begun = 0
     for kill_at in (5, 17):
-        child = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, env=environment)
+        child = subprocess.Popen(
+            [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, env=environment
+        )
         for line in child.stdout:
             begun = int(line)
             if begun >= kill_at:
@@ -332,7 +374,9 @@ def test_kill_9_at_any_step_keeps_the_count(tmp_path):
         stored = StepsTaken.find(Artifacts(tmp_path), "private/trainings/a", "t")
         assert stored.begun >= begun
     lost_at_most = 2 * 5
-    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment)
+    ended = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, env=environment
+    )
     done = int(ended.stdout.split()[-1])
     assert StepsTaken.find(Artifacts(tmp_path), "private/trainings/a", "t").begun == 40
     assert 40 - lost_at_most <= done < 40 + 1
@@ -345,7 +389,9 @@ def test_the_mean_divides_by_the_declared_batch_and_not_by_the_rows_that_came(cl
     made, data = model("llama"), rows("llama")
     few = EncodedRows(data.ids[:present], data.mask[:present], data.targets[:present])
     made.train()
-    sums = [sum(parts) for parts in zip(*(alone(made, few, row) for row in range(present)), strict=True)]
+    sums = [
+        sum(parts) for parts in zip(*(alone(made, few, row) for row in range(present)), strict=True)
+    ]
     how = recipe(clipping=clipping)
     assert how.training.sample_rate == 1
     assert how.training.batch_rows not in (2, 3)
@@ -357,7 +403,9 @@ def test_the_mean_divides_by_the_declared_batch_and_not_by_the_rows_that_came(cl
 def test_a_step_is_counted_on_disk_before_a_row_is_looked_at(tmp_path):
     made, count, seen = model("llama"), taken(tmp_path), []
     path = f"{count.folder}/steps.npz"
-    made.register_forward_pre_hook(lambda *_: seen.append(int(count.store.read_private_arrays(path)["begun"])))
+    made.register_forward_pre_hook(
+        lambda *_: seen.append(int(count.store.read_private_arrays(path)["begun"]))
+    )
     train_privately(made, rows("llama"), recipe(3), count)
     assert seen == [1, 2, 3]
 
@@ -365,7 +413,11 @@ def test_a_step_is_counted_on_disk_before_a_row_is_looked_at(tmp_path):
 @pytest.mark.parametrize("present", [2, 5, 40])
 def test_rows_are_drawn_at_the_declared_rate_whatever_number_is_present(monkeypatch, present):
     drawn = []
-    monkeypatch.setattr(dp_train, "poisson_sample", lambda number, rate: drawn.append((number, rate)) or np.arange(0))
+    monkeypatch.setattr(
+        dp_train,
+        "poisson_sample",
+        lambda number, rate: drawn.append((number, rate)) or np.arange(0),
+    )
     plan = Training(steps=1, batch_rows=5, declared_rows=20, clip=0.5)
     released(model("gpt2"), rows("gpt2", present), plan)
     assert drawn == [(present, 5 / 20)]
@@ -386,7 +438,9 @@ def test_a_training_whose_checkpoint_was_dropped_is_paid_again(tmp_path):
     taken, first = paid()
     assert paid()[1] == first
     taken.forget()
-    with pytest.raises(LostArtifactsError, match="is charged, but its checkpoint is not in the private zone"):
+    with pytest.raises(
+        LostArtifactsError, match="is charged, but its checkpoint is not in the private zone"
+    ):
         paid()
     assert paid(respend=True)[1] != first
     assert sum(entry.kind == "release" for entry in ledger.history("notes")) == 2

@@ -6,9 +6,21 @@ import pytest
 
 from connectors.interfaces.errors import ConfigError, DeltaBudgetError
 from connectors.ledger.ledger import PrivacyLedger
-from tasks.accounting.composition import dp_sgd_event, epsilon_of, filter_epsilon, non_private_event, second_opinion
+from tasks.accounting.composition import (
+    dp_sgd_event,
+    epsilon_of,
+    filter_epsilon,
+    non_private_event,
+    second_opinion,
+)
 from tasks.private.training import promise as dp_sgd
-from tasks.private.training.promise import NEAR, Training, accounted, calibrate_training, prv_epsilon
+from tasks.private.training.promise import (
+    NEAR,
+    Training,
+    accounted,
+    calibrate_training,
+    prv_epsilon,
+)
 from tests.support.data import golden
 from tests.support.ledgers import BudgetPlan, ReleaseRequest, gaussian_event
 
@@ -47,7 +59,9 @@ def test_a_training_on_whose_cost_the_accountants_disagree_is_refused(monkeypatc
 
 
 def test_without_sampling_the_cost_is_that_of_plain_gaussian_noise():
-    assert accounted(1.0, 16, 8.0, DELTA)[0] == pytest.approx(epsilon_of([gaussian_event(8.0, 16)], DELTA), rel=1e-3)
+    assert accounted(1.0, 16, 8.0, DELTA)[0] == pytest.approx(
+        epsilon_of([gaussian_event(8.0, 16)], DELTA), rel=1e-3
+    )
 
 
 def test_an_infinite_epsilon_is_no_noise_and_marked():
@@ -76,7 +90,9 @@ def test_the_gate_adds_epsilons_of_trainings_and_takes_their_deltas_out_of_the_t
     votes = gaussian_event(5.0, 4)
     assert filter_epsilon([entry], DELTA) == pytest.approx(1.08)
     assert filter_epsilon([entry, entry], 2 * DELTA) == pytest.approx(2.16)
-    assert filter_epsilon([entry, votes], 3 * DELTA) == pytest.approx(1.08 + filter_epsilon([votes], 2 * DELTA))
+    assert filter_epsilon([entry, votes], 3 * DELTA) == pytest.approx(
+        1.08 + filter_epsilon([votes], 2 * DELTA)
+    )
     assert filter_epsilon([entry, entry], DELTA) == math.inf
     assert filter_epsilon([entry, votes], DELTA) == math.inf
     assert filter_epsilon([entry, non_private_event()], 2 * DELTA) == math.inf
@@ -93,7 +109,9 @@ def test_a_count_of_trainings_costs_as_much_as_so_many_trainings():
 def test_an_independent_accountant_never_finds_more_than_the_gate():
     events = [dp_sgd_event(1.0, 0.01, 300, 1.0782, DELTA), gaussian_event(5.0, 4)]
     assert 0 < second_opinion(events, 2 * DELTA) < filter_epsilon(events, 2 * DELTA)
-    assert epsilon_of(events, 2 * DELTA) == pytest.approx(second_opinion(events, 2 * DELTA), rel=1e-3)
+    assert epsilon_of(events, 2 * DELTA) == pytest.approx(
+        second_opinion(events, 2 * DELTA), rel=1e-3
+    )
 
 
 @pytest.fixture
@@ -106,7 +124,9 @@ def book(tmp_path):
 def pay(book, run_id, noise, key):
     plan = BudgetPlan(run_id, "dp_sgd_gen", DELTA, (noise.charge,))
     book.reserve("notes", plan, "a person")
-    return book.release_once(ReleaseRequest("notes", run_id, "training", key, noise.charge), lambda: b"receipt")
+    return book.release_once(
+        ReleaseRequest("notes", run_id, "training", key, noise.charge), lambda: b"receipt"
+    )
 
 
 def test_a_book_without_cap_shows_the_sum_of_epsilons_at_the_sum_of_deltas(book):

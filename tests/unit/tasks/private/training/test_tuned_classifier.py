@@ -43,23 +43,31 @@ def learned(noise: float, clipping: Any, folder: Path) -> float:
 
 
 @pytest.mark.parametrize("clipping", ["hooks", "ghost"])
-def test_a_head_learns_under_little_noise_and_nothing_under_much(clipping: Any, tmp_path: Path) -> None:
+def test_a_head_learns_under_little_noise_and_nothing_under_much(
+    clipping: Any, tmp_path: Path
+) -> None:
     assert learned(0.2, clipping, tmp_path) > 0.95
     # Each a random head: one in thirty is right by chance.
     assert np.mean([learned(500.0, clipping, tmp_path / str(n)) for n in range(6)]) < 0.85
 
 
-def test_a_transformer_learns_by_ghost_clipping_and_is_read_back_as_a_student(tmp_path: Path) -> None:
+def test_a_transformer_learns_by_ghost_clipping_and_is_read_back_as_a_student(
+    tmp_path: Path,
+) -> None:
     from tasks.students.train import load_student
     from tests.support.runs.kd_tutor import opened, written_by
 
     folder = save_roberta(tmp_path / "roberta")
     steps = {"declared_rows": 40, "batch_rows": 20, "steps": 2, "clipping": "ghost"}
     chosen = {"kind": "finetune", "model": str(folder), "max_length": 16}
-    run = opened(tmp_path / "run", method={"select": "dp_sgd", "training": steps}, discriminator=chosen)
+    run = opened(
+        tmp_path / "run", method={"select": "dp_sgd", "training": steps}, discriminator=chosen
+    )
     written = written_by(run)
     trained, _ = classify(run.tools, run.classify_spec(), written)
-    message = load_student(run.tools.artifacts.read_folder(trained.model))(["a parcel", "the light"], None)
+    message = load_student(run.tools.artifacts.read_folder(trained.model))(
+        ["a parcel", "the light"], None
+    )
     assert message.classes == ("generated", "private")
     assert message.probabilities.shape == (2, 2)
     again, why = classify(run.tools, run.classify_spec(), written)
@@ -72,9 +80,16 @@ def test_first_weights_come_from_the_seed() -> None:
     assert np.array_equal(first.layer.weight.detach().numpy(), second.layer.weight.detach().numpy())
 
 
-def test_rows_of_a_transformer_are_as_long_as_its_limit_however_short_their_texts_are(tmp_path: Path) -> None:
+def test_rows_of_a_transformer_are_as_long_as_its_limit_however_short_their_texts_are(
+    tmp_path: Path,
+) -> None:
     """Else one long row would change the shape, and so the gradients, of all others."""
-    network = open_network(StudentSpec("finetune", str(save_roberta(tmp_path / "roberta")), max_length=16), ["a", "b"])
-    encoded = [_encoded(network, texts, np.zeros(len(texts), np.int64)) for texts in (["a"], ["a", "a long text " * 9])]
+    network = open_network(
+        StudentSpec("finetune", str(save_roberta(tmp_path / "roberta")), max_length=16), ["a", "b"]
+    )
+    encoded = [
+        _encoded(network, texts, np.zeros(len(texts), np.int64))
+        for texts in (["a"], ["a", "a long text " * 9])
+    ]
     assert [part.ids.shape[1] for part in encoded] == [16, 16]
     assert np.array_equal(encoded[0].ids[0], encoded[1].ids[0])

@@ -12,7 +12,15 @@ from connectors.embedders.registry import open_embedder
 from connectors.models.ngram.counts import fit_likelihood
 from tasks.attacks.bounds import one_run_bound, one_run_chance
 from tasks.private.votes.ballot import Ballot, Candidates
-from tasks.private.votes.canaries import RARE_WORDS, Canary, Evidence, Guesses, attack_run, guess, make_canaries
+from tasks.private.votes.canaries import (
+    RARE_WORDS,
+    Canary,
+    Evidence,
+    Guesses,
+    attack_run,
+    guess,
+    make_canaries,
+)
 from tasks.private.votes.count import noisy_votes
 from tasks.private.votes.promise import VotePrivacy, calibrate
 from tests.support.data.golden import VECTORS
@@ -29,26 +37,36 @@ def rows() -> list[tuple[str, str]]:
     return list(zip(actual["text"], actual["label"], strict=True))
 
 
-def evidence_of(epsilon: float, canaries: Sequence[Canary], rows: list[tuple[str, str]], leaked: bool) -> Evidence:
+def evidence_of(
+    epsilon: float, canaries: Sequence[Canary], rows: list[tuple[str, str]], leaked: bool
+) -> Evidence:
     """A run without its language models: test texts are the candidates, canaries and rows vote."""
     texts = pd.read_parquet(DATA / "test.parquet")[["text", "label"]]
     if leaked:
-        extra = pd.DataFrame([(f"Hello, {entry.text} Bye", entry.label) for entry in canaries if entry.included])
+        extra = pd.DataFrame(
+            [(f"Hello, {entry.text} Bye", entry.label) for entry in canaries if entry.included]
+        )
         texts = pd.concat([texts, extra.set_axis(["text", "label"], axis=1)], ignore_index=True)
     texts["sample_id"] = np.arange(len(texts))
     noise = calibrate(VotePrivacy(epsilon, DELTA, RELEASES, VOTES))
     voters = [*rows, *((entry.text, entry.label) for entry in canaries if entry.included)]
-    ballot = Ballot(EMBEDDER.embed_alone([text for text, _ in voters]), [label for _, label in voters], VOTES)
+    ballot = Ballot(
+        EMBEDDER.embed_alone([text for text, _ in voters]), [label for _, label in voters], VOTES
+    )
     vectors, releases = EMBEDDER.embed(texts["text"].tolist()), []
     for part in range(1, RELEASES + 1):
         voted = texts[: 300 * part // RELEASES]
         ids, labels = voted["sample_id"].to_numpy(np.int64), voted["label"].to_numpy(str)
         noisy = noisy_votes(ballot, Candidates(ids, labels, vectors[: len(voted)]), noise)
-        releases.append(pd.DataFrame({"sample_id": noisy.ids, "near": noisy.near, "far": noisy.far}))
+        releases.append(
+            pd.DataFrame({"sample_id": noisy.ids, "near": noisy.near, "far": noisy.far})
+        )
     return Evidence(texts, releases, canaries, rows, EMBEDDER, noise, fit_likelihood)
 
 
-def attacked(epsilon: float, rows: list[tuple[str, str]], leaked: bool = False) -> dict[str, Guesses]:
+def attacked(
+    epsilon: float, rows: list[tuple[str, str]], leaked: bool = False
+) -> dict[str, Guesses]:
     evidence = evidence_of(epsilon, make_canaries(rows, CANARIES), rows, leaked)
     return {entry.what: entry for entry in attack_run(evidence, GUESSES, 1 - 0.05 / 2)}
 
@@ -82,7 +100,9 @@ def test_the_bound_of_a_mechanism_that_is_as_weak_as_it_says_stays_below() -> No
 def test_a_sound_run_passes_and_its_texts_reveal_nothing(rows: list[tuple[str, str]]) -> None:
     results = attacked(4.0, rows)
     assert all(entry.bound <= 4.0 for entry in results.values())
-    assert 0.55 < results["noisy votes"].auc < 0.85, "the votes do tell something: epsilon is 4, not 0"
+    assert 0.55 < results["noisy votes"].auc < 0.85, (
+        "the votes do tell something: epsilon is 4, not 0"
+    )
     likelihood = results["likelihood of the texts"]
     assert abs(likelihood.auc - 0.5) < 5 * 0.0236, "standard error of the AUC of 300 against 300"
 
@@ -107,8 +127,13 @@ def test_guesses_are_the_most_extreme_scores() -> None:
     assert (result.guesses, result.correct) == (4, 2)
 
 
-def test_canaries_begin_like_rows_of_their_class_end_in_words_of_their_own_and_have_fair_coins() -> None:
-    rows = [(f"The router of customer {number} lost its signal since Tuesday", "fault") for number in range(30)]
+def test_canaries_begin_like_rows_of_their_class_end_in_words_of_their_own_and_have_fair_coins() -> (
+    None
+):
+    rows = [
+        (f"The router of customer {number} lost its signal since Tuesday", "fault")
+        for number in range(30)
+    ]
     rows += [("网络连接中断了很久没有人回答", "bill")] * 30
     canaries = make_canaries(rows, 1200)
     known = {word for text, _ in rows for word in text.split()}
@@ -120,5 +145,9 @@ def test_canaries_begin_like_rows_of_their_class_end_in_words_of_their_own_and_h
         assert not known & set(end)
     assert len({word for end in ends for word in end}) == 1200 * RARE_WORDS
     assert sum(canary.label == "fault" for canary in canaries) == 600
-    assert binom.cdf(sum(canary.included for canary in canaries), 1200, 0.5) == pytest.approx(0.5, abs=0.4999995)
-    assert [canary.included for canary in canaries] != [canary.included for canary in make_canaries(rows, 1200)]
+    assert binom.cdf(sum(canary.included for canary in canaries), 1200, 0.5) == pytest.approx(
+        0.5, abs=0.4999995
+    )
+    assert [canary.included for canary in canaries] != [
+        canary.included for canary in make_canaries(rows, 1200)
+    ]

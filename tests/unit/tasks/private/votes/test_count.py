@@ -19,7 +19,15 @@ from tasks.private.votes.count import NoisyVotes, RawVotes, noisy_votes
 from tasks.private.votes.nearest import rank
 from tasks.private.votes.persons import join
 from tasks.private.votes.promise import PRE_TEXT_EXCESS, VotePrivacy, calibrate
-from tests.support.data.elections import ballot, candidates, counts, elections, noise_for, squared_bound, without
+from tests.support.data.elections import (
+    ballot,
+    candidates,
+    counts,
+    elections,
+    noise_for,
+    squared_bound,
+    without,
+)
 from tests.support.data.nearest_lists import brute_force
 from tests.support.ledgers import gaussian_event
 
@@ -29,7 +37,9 @@ FEW = settings(deadline=None, max_examples=60)
 # --- sensitivity
 @FEW
 @given(elections(), st.sampled_from([1, 2]))
-def test_removing_a_row_moves_the_votes_by_at_most_the_sensitivity(election: tuple[Ballot, Candidates], sides: int):
+def test_removing_a_row_moves_the_votes_by_at_most_the_sensitivity(
+    election: tuple[Ballot, Candidates], sides: int
+):
     voters, standing = replace(election[0], sides=sides), election[1]
     before = counts(voters, standing, sides=sides)
     assert before.shape == (len(standing.ids), sides)
@@ -55,25 +65,34 @@ def test_replacing_a_row_moves_the_votes_by_at_most_sqrt_two_of_that(first: Any,
     other = second[0]
     vectors, labels = voters.vectors.copy(), list(voters.labels)
     vectors[0], labels[0] = other.vectors[0], other.labels[0]
-    moved = counts(voters, standing) - counts(replace(voters, vectors=vectors, labels=labels), standing)
+    moved = counts(voters, standing) - counts(
+        replace(voters, vectors=vectors, labels=labels), standing
+    )
     assert int((moved**2).sum()) <= 2 * squared_bound(voters.votes)
 
 
 def test_replacing_a_row_by_its_opposite_reaches_that_bound():
     line = np.arange(32, dtype=np.float32)[:, None]
-    moved = counts(ballot([[0.0]], 8), candidates(line)) - counts(ballot([[31.0]], 8), candidates(line))
+    moved = counts(ballot([[0.0]], 8), candidates(line)) - counts(
+        ballot([[31.0]], 8), candidates(line)
+    )
     assert int((moved**2).sum()) == 2 * squared_bound(8)
 
 
 # --- a row's votes depend on the row and the candidates alone
 def by_hand(voters: Ballot, standing: Candidates) -> Any:
     """Return the votes of each candidate, near and far: every row halves its weight from place to place."""
-    arguments, places = np.zeros((len(standing.ids), voters.sides), dtype=np.int64), standing.ids.tolist()
+    arguments, places = (
+        np.zeros((len(standing.ids), voters.sides), dtype=np.int64),
+        standing.ids.tolist(),
+    )
     for side, lists in enumerate(brute_force(voters, standing)[: voters.sides]):
         for names in lists:
             for position, name in enumerate(names):
                 if name >= 0:
-                    arguments[places.index(name), side] += noise_for(voters.votes, sides=voters.sides).scale >> position
+                    arguments[places.index(name), side] += (
+                        noise_for(voters.votes, sides=voters.sides).scale >> position
+                    )
     return arguments
 
 
@@ -87,14 +106,18 @@ def test_votes_are_those_of_plain_python_in_any_order_of_rows_and_candidates(
     random.shuffle(rows)
     random.shuffle(places)
     expected = by_hand(voters, standing)
-    mixed = replace(voters, vectors=voters.vectors[rows], labels=[voters.labels[row] for row in rows])
+    mixed = replace(
+        voters, vectors=voters.vectors[rows], labels=[voters.labels[row] for row in rows]
+    )
     shuffled = standing.take(np.array(places, dtype=np.int64))
     assert (counts(voters, standing, sides=sides) == expected).all()
     assert (counts(mixed, shuffled, sides=sides) == expected[places]).all()
 
 
 @pytest.mark.parametrize("label", ["nobody", "", "\ud800", "a\x00"])
-def test_a_row_of_an_unknown_class_votes_for_nobody_without_a_word(label: str, recwarn: Any, capfd: Any):
+def test_a_row_of_an_unknown_class_votes_for_nobody_without_a_word(
+    label: str, recwarn: Any, capfd: Any
+):
     standing = candidates(np.random.default_rng(2).normal(size=(9, 2)))
     voters = ballot([[0, 1], [1, 1]], 4, ["a", label], persons=["p", label])
     person = {"protects": "person", "rows_per_person": 2}
@@ -106,7 +129,9 @@ def test_a_row_of_an_unknown_class_votes_for_nobody_without_a_word(label: str, r
 
 # --- what leaves
 def test_noisy_votes_survive_storage_and_equal_votes_give_equal_bytes():
-    noisy = noisy_votes(ballot(np.ones((3, 2)), 8), candidates(np.ones((5, 2)), ids=[9, 3, 5, 7, 1]), noise_for(8))
+    noisy = noisy_votes(
+        ballot(np.ones((3, 2)), 8), candidates(np.ones((5, 2)), ids=[9, 3, 5, 7, 1]), noise_for(8)
+    )
     stored = noisy.to_bytes()
     again = NoisyVotes.from_bytes(stored)
     assert again == noisy
@@ -174,7 +199,9 @@ def test_votes_without_noise_need_the_explicit_mark():
 )
 def test_noise_made_for_another_vote_is_refused(privacy: dict[str, Any], persons: Any):
     voters = ballot(np.ones((2, 2)), 8, persons=persons)
-    with pytest.raises(ConfigError, match="The noise fits|if, and only if, the ballot names the person"):
+    with pytest.raises(
+        ConfigError, match="The noise fits|if, and only if, the ballot names the person"
+    ):
         noisy_votes(voters, candidates(np.zeros((3, 2))), noise_for(**privacy))
     with pytest.raises(ConfigError, match="1 side"):
         ballot(np.ones((2, 2)), 8, sides=3)
@@ -189,7 +216,9 @@ def test_noise_made_for_another_vote_is_refused(privacy: dict[str, Any], persons
         ([1, 2, 3], [[0.0], [1.0]], "length"),
     ],
 )
-def test_candidates_that_would_share_or_lose_a_bin_are_refused(ids: list[int], vectors: Any, message: str):
+def test_candidates_that_would_share_or_lose_a_bin_are_refused(
+    ids: list[int], vectors: Any, message: str
+):
     with pytest.raises(InputError, match=message):
         candidates(vectors, ids=ids)
 
@@ -226,9 +255,15 @@ def test_pre_text_accounts_for_less_noise_than_its_code_draws():
     exact = epsilon_of([gaussian_event(11.3, 11)], 3e-6)
     assert exact == pytest.approx(1.189, abs=2e-3)
     tight = calibrate(VotePrivacy(exact, 3e-6, 11, votes=1, sides=1))
-    drawn = calibrate(VotePrivacy(exact, 3e-6, 11, votes=1, sides=1, calibration="paper", paper="pre_text"))
+    drawn = calibrate(
+        VotePrivacy(exact, 3e-6, 11, votes=1, sides=1, calibration="paper", paper="pre_text")
+    )
     assert tight.sigma == pytest.approx(11.3, rel=1e-4)
-    assert drawn.sigma / tight.sigma == pytest.approx(PRE_TEXT_EXCESS, rel=1e-5) == pytest.approx(2.179, abs=1e-3)
+    assert (
+        drawn.sigma / tight.sigma
+        == pytest.approx(PRE_TEXT_EXCESS, rel=1e-5)
+        == pytest.approx(2.179, abs=1e-3)
+    )
     assert drawn.epsilon_stated == exact
     assert drawn.epsilon_exact == pytest.approx(0.51, abs=5e-3)
 
@@ -246,7 +281,12 @@ def test_aug_pe_is_calibrated_without_rounding_its_promise_away(epsilon: float, 
 
 
 @FEW
-@given(elections(persons=True), st.sampled_from(["max", "sum", "mean"]), st.integers(1, 4), st.sampled_from([1, 2]))
+@given(
+    elections(persons=True),
+    st.sampled_from(["max", "sum", "mean"]),
+    st.integers(1, 4),
+    st.sampled_from([1, 2]),
+)
 def test_removing_a_person_moves_the_votes_by_at_most_the_person_sensitivity(
     election: Any, how: str, most: int, sides: int
 ):
@@ -260,12 +300,18 @@ def test_removing_a_person_moves_the_votes_by_at_most_the_person_sensitivity(
 
 
 def test_the_person_bounds_are_reached():
-    line = candidates(np.concatenate([np.arange(40), 1000 + np.arange(40)])[:, None], ["a"] * 40 + ["b"] * 40)
+    line = candidates(
+        np.concatenate([np.arange(40), 1000 + np.arange(40)])[:, None], ["a"] * 40 + ["b"] * 40
+    )
     same = ballot([[0.0]] * 2, 8, persons=["p", "p"])
     apart = ballot([[0.0], [1000.0]], 8, ["a", "b"], persons=["p", "p"])
     privacy = {"protects": "person", "rows_per_person": 2}
-    assert int((counts(same, line, aggregation="sum", **privacy) ** 2).sum()) == 4 * squared_bound(8)
-    assert int((counts(apart, line, aggregation="max", **privacy) ** 2).sum()) == 2 * squared_bound(8)
+    assert int((counts(same, line, aggregation="sum", **privacy) ** 2).sum()) == 4 * squared_bound(
+        8
+    )
+    assert int((counts(apart, line, aggregation="max", **privacy) ** 2).sum()) == 2 * squared_bound(
+        8
+    )
 
 
 def test_a_person_with_too_many_rows_keeps_the_same_ones_whoever_else_is_there():
@@ -275,7 +321,9 @@ def test_a_person_with_too_many_rows_keeps_the_same_ones_whoever_else_is_there()
     privacy = {"protects": "person", "rows_per_person": 2, "aggregation": "sum"}
     mine = counts(ballot(vectors[:6], 8, persons=["p"] * 6, key=b"k"), standing, **privacy)
     other = counts(ballot(vectors[6:], 8, persons=["q"] * 2, key=b"k"), standing, **privacy)
-    both = counts(ballot(vectors[::-1], 8, persons=["q"] * 2 + ["p"] * 6, key=b"k"), standing, **privacy)
+    both = counts(
+        ballot(vectors[::-1], 8, persons=["q"] * 2 + ["p"] * 6, key=b"k"), standing, **privacy
+    )
     assert (both == mine + other).all()
     assert mine.sum() == 2 * 2 * sum(128 >> position for position in range(8))
     keyed = [ballot(vectors[:6], 8, persons=["p"] * 6, key=bytes([key])) for key in range(20)]
@@ -283,7 +331,9 @@ def test_a_person_with_too_many_rows_keeps_the_same_ones_whoever_else_is_there()
 
 
 def test_an_average_gives_each_person_the_weight_of_one_row_however_many_vote():
-    line = candidates(np.concatenate([np.arange(40), 1000 + np.arange(40)])[:, None], ["a"] * 40 + ["b"] * 40)
+    line = candidates(
+        np.concatenate([np.arange(40), 1000 + np.arange(40)])[:, None], ["a"] * 40 + ["b"] * 40
+    )
     privacy = {"protects": "person", "rows_per_person": 4, "aggregation": "mean"}
     finer = 4  # steps of an average over four rows are a quarter as wide
     once = counts(ballot([[0.2]], 8), line) * finer

@@ -42,9 +42,13 @@ def clean(run: Prepared, iteration: int, standing: Candidates) -> np.ndarray:
     """Return the votes of a run without noise, drawn without a charge."""
     ledger: Any = SimpleNamespace(release_once=lambda request, draw, prepare: draw())
     names, called = ("zone", "private", "artifacts", "embedder", "run_id"), run.tools.run_name
-    tools: Any = SimpleNamespace(ledger=ledger, **{name: getattr(run.tools, name) for name in names})
+    tools: Any = SimpleNamespace(
+        ledger=ledger, **{name: getattr(run.tools, name) for name in names}
+    )
     payer, key = ChargedDataset(called.dataset, called.fingerprint), StepKey("vote", 1, {}, {})
-    drawn: Any = release_votes(tools, payer, f"vote-{iteration}", key, run.guarantee.noise, standing)
+    drawn: Any = release_votes(
+        tools, payer, f"vote-{iteration}", key, run.guarantee.noise, standing
+    )
     votes = NoisyVotes.from_bytes(drawn)
     return np.stack([votes.near, votes.far], axis=1)
 
@@ -52,7 +56,9 @@ def clean(run: Prepared, iteration: int, standing: Candidates) -> np.ndarray:
 def standing(run: Prepared, number: int) -> Candidates:
     texts = list(dict.fromkeys(rows(number, seed=99)))
     vectors = run.tools.embedder.embed([text for text, _ in texts])
-    return Candidates(np.arange(len(texts), dtype=np.int64), np.array([label for _, label in texts]), vectors)
+    return Candidates(
+        np.arange(len(texts), dtype=np.int64), np.array([label for _, label in texts]), vectors
+    )
 
 
 @pytest.fixture
@@ -62,7 +68,9 @@ def home(tmp_path: Path) -> Path:
     return folder
 
 
-def test_removing_any_row_moves_the_votes_of_both_iterations_by_no_more_than_stated(home: Path, tmp_path: Path) -> None:
+def test_removing_any_row_moves_the_votes_of_both_iterations_by_no_more_than_stated(
+    home: Path, tmp_path: Path
+) -> None:
     """One state folder for all data sets: what the vote before left there must not show."""
     private = rows(14, seed=1) + rows(14, seed=1)[:3]
     whole = opened(home, tmp_path / "rows.jsonl", private)
@@ -101,10 +109,15 @@ def test_rows_that_change_while_a_run_goes_on_do_not_vote(home: Path, tmp_path: 
         clean(run, 0, some)
 
 
-def test_every_folder_and_file_of_the_private_zone_is_the_owners_alone(home: Path, tmp_path: Path) -> None:
+def test_every_folder_and_file_of_the_private_zone_is_the_owners_alone(
+    home: Path, tmp_path: Path
+) -> None:
     run = opened(home, tmp_path / "rows.jsonl", rows(9, seed=4))
     clean(run, 0, standing(run, 10))
-    modes = {str(path.relative_to(home)): path.stat().st_mode & 0o777 for path in (home / "private").rglob("*")}
+    modes = {
+        str(path.relative_to(home)): path.stat().st_mode & 0o777
+        for path in (home / "private").rglob("*")
+    }
     assert any(path.startswith("private/embeddings/") and path.endswith(".npz") for path in modes)
     assert {path: oct(mode) for path, mode in modes.items() if mode & 0o077} == {}
 
@@ -123,7 +136,8 @@ def test_a_private_text_is_embedded_once_while_it_is_there_and_its_vector_leaves
 
     def vectors(texts: tuple[str, ...]) -> np.ndarray:
         result = private_vectors(
-            opened(home, tmp_path / "rows.jsonl", [("x", "login_problem")]).tools, OpenedRows(texts, texts)
+            opened(home, tmp_path / "rows.jsonl", [("x", "login_problem")]).tools,
+            OpenedRows(texts, texts),
         )
         assert np.array_equal(result, embed_alone(HashingEmbedder(32), texts))
         return result
@@ -144,13 +158,16 @@ def test_a_private_text_is_embedded_once_while_it_is_there_and_its_vector_leaves
     assert vectors(()).shape == (0, 32)
 
 
-def test_two_state_folders_have_different_names_for_the_vector_of_one_text(home: Path, tmp_path: Path) -> None:
+def test_two_state_folders_have_different_names_for_the_vector_of_one_text(
+    home: Path, tmp_path: Path
+) -> None:
     """Else anybody who reads the cache could look up a text that he suspects."""
     names = []
     for folder in (home, tmp_path / "other"):
         folder.mkdir(mode=0o700, exist_ok=True)
         private_vectors(
-            opened(folder, tmp_path / "rows.jsonl", [("x", "login_problem")]).tools, OpenedRows(("router",), ("x",))
+            opened(folder, tmp_path / "rows.jsonl", [("x", "login_problem")]).tools,
+            OpenedRows(("router",), ("x",)),
         )
         (file,) = (folder / "private/embeddings").glob("*.npz")
         with np.load(file) as arrays:
@@ -197,7 +214,11 @@ def test_three_datasets_of_one_ledger_are_embedded_at_the_same_time(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs = [
-        start(home, private=save_rows(tmp_path / f"{seed}.jsonl", rows(9, seed=seed)) | {"name": f"desk {seed}"})
+        start(
+            home,
+            private=save_rows(tmp_path / f"{seed}.jsonl", rows(9, seed=seed))
+            | {"name": f"desk {seed}"},
+        )
         for seed in range(3)
     ]
     together, embed_alone = threading.Barrier(3, timeout=60), HashingEmbedder.embed_alone
@@ -211,8 +232,13 @@ def test_three_datasets_of_one_ledger_are_embedded_at_the_same_time(
     def release(run: Prepared) -> bool:
         name = run.tools.run_name
         run.tools.ledger.reserve(name.dataset, run.plan, "me")
-        payer, key = ChargedDataset(name.dataset, name.fingerprint), StepKey("vote", 1, {"run": name.run_id}, {})
-        return release_votes(run.tools, payer, "vote-0", key, run.guarantee.noise, standing(run, 10)).reused
+        payer, key = (
+            ChargedDataset(name.dataset, name.fingerprint),
+            StepKey("vote", 1, {"run": name.run_id}, {}),
+        )
+        return release_votes(
+            run.tools, payer, "vote-0", key, run.guarantee.noise, standing(run, 10)
+        ).reused
 
     with ThreadPoolExecutor(3) as pool:
         assert list(pool.map(release, runs)) == [False] * 3
