@@ -98,7 +98,7 @@ def prepare(
     check_metric_names()
     guarantee = method.releases(config)
     config = config.without_rows()
-    raise_problems(problems_of(config, home))
+    raise_problems(problems_of(config, home, resumes=resumes))
     tools = RunTools(config, home)
     tools.artifacts.check()
     for model in config.models:

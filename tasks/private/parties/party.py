@@ -279,8 +279,8 @@ def notice_labels(party: Party) -> str:
 
     No round depends on it: whether a party takes part would tell of its rows.
     """
-    if party.labels is None:
-        return "labels: not declared, so a vote is paid even if no row has a class of the run. Write labels."
+    if party.labels is None:  # public rows, or rows without classes
+        return ""
     try:
         require_rows_of(party.zone, party.private, party.labels)
     except ConfigError as error:
