@@ -31,7 +31,8 @@ from flows.config.rows import PrivateRows, VocabularyChoice
 from flows.config.task_files import load_task
 from flows.engine.datasets import private_ref, require_apart, require_classes, require_person
 from flows.engine.server import require_addresses
-from flows.runtime.deployment_runs import is_of_deployment, require_deployment
+from flows.runtime.deployment_runs import require_deployment
+from flows.runtime.server_policy import is_started_by_server
 from flows.runtime.stores import open_ledger
 from tasks.private.rows.headers import check_header
 from tasks.private.rows.rows import check_source
@@ -138,7 +139,7 @@ def _is_unseen(config: AnyConfig, home: Path, resumes: str | None) -> bool:
 
     The owner's own command looks (`require_fitting_records`), but not before an approval.
     """
-    is_looked_at = not config.execution.approval and not is_of_deployment()
+    is_looked_at = not config.execution.approval and not is_started_by_server()
     return not is_looked_at and not (resumes and _has_released(config, home, resumes))
 
 

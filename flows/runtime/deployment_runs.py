@@ -1,25 +1,8 @@
-"""Runs of Prefect deployments: those that a run starts and waits for, and whether this one is of a deployment."""
+"""Runs of Prefect deployments that a run starts and waits for."""
 
-import os
-import sys
 from typing import Any
 
 from connectors.interfaces.errors import ConfigError
-from flows.runtime.server_policy import STARTED
-
-
-def is_of_deployment() -> bool:
-    """Return True if a form or a schedule of a Prefect server started this run, and no command of its owner.
-
-    A worker starts a process with the variable `STARTED`, a served flow runs without it.
-    """
-    if STARTED in os.environ:
-        return True
-    if "prefect" not in sys.modules:  # no flow runs here, and a plan need not wait for the import
-        return False
-    from prefect import runtime
-
-    return runtime.deployment.id is not None
 
 
 def require_deployment(field: str, name: str) -> None:
