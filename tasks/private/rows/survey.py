@@ -78,8 +78,13 @@ class Survey:
     @property
     def declared_rows(self) -> int:
         """Number of persons, else of records, to declare: rounded down to one significant digit, at least 1."""
-        number = self.rows if self.persons is None else self.persons
-        scale = 10 ** int(math.log10(number)) if number else 1
+        number = self.rows
+        # A person is what the noise protects where there is such a column; a person's rows count once.
+        if self.persons is not None:
+            number = self.persons
+        scale = 1
+        if number:
+            scale = 10 ** int(math.log10(number))
         return max(1, number // scale * scale)
 
 
@@ -113,11 +118,9 @@ def split(
     """
     with sealed(zone.folder):
         table, not_utf8 = _read(zone, where)
-        own = (
-            table["person"]
-            if "person" in table
-            else table["text"].map(normal_form, na_action="ignore")
-        )
+        own = table["text"].map(normal_form, na_action="ignore")
+        if "person" in table:
+            own = table["person"]
         is_test = own.fillna("").map(lambda value: position(value) < share)
         test = table[is_test & usable_rows(table) & table["label"].isin(labels)]
         if test.empty:
@@ -166,6 +169,7 @@ def _spellings(records: pd.DataFrame) -> dict[str, list[str]]:
 def _read(zone: PrivateZone, where: RowsRef) -> tuple[pd.DataFrame, str]:
     """Return all rows, and the place of the first line that is not UTF-8."""
     where = replace(where, for_owner=True)
+    # Read a second time with replaced bytes, as a run reads them: the owner sees the place and the other problems.
     try:
         return zone.read(where), ""
     except EncodingError as error:

@@ -5,7 +5,6 @@ Only tasks/private/training/tuned_classifier.py reads private rows.
 
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import Any
 
 import numpy as np
 
@@ -30,7 +29,9 @@ def classify(
     tools: Tools, spec: ClassifySpec, written: Sequence[TextTable] = ()
 ) -> tuple[Tuned, str]:
     """Train a classifier on the private rows and charge the ledger, both once."""
-    against = None if spec.labels else _against(tools, spec, written)
+    against = None
+    if not spec.labels:
+        against = _against(tools, spec, written)
     parameters = {
         "student": settings(spec.student),
         "labels": list(spec.labels),
@@ -58,7 +59,7 @@ def test_classifier(
         inputs,
     )
 
-    def scores() -> dict[str, Any]:
+    def scores() -> dict[str, object]:
         return {"student": trained.model.sha256} | test_on(tools, test, spec.labels, trained.model)
 
     return json_once(tools.artifacts, path, key, scores)
