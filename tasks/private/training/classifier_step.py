@@ -16,7 +16,7 @@ from tasks.steps.reuse import json_once, step_key
 from tasks.steps.step import as_json, paid_step, step
 from tasks.steps.tools import Tools
 from tasks.steps.values import Reference, TextTable
-from tasks.students.spec import PublicTexts, settings
+from tasks.students.spec import PublicTexts, Scores, settings
 from tasks.students.testing import test_on
 from tasks.students.training_set import embedder_of, public_texts
 from tasks.writing.prompts import seed_of
@@ -59,7 +59,7 @@ def test_classifier(
         inputs,
     )
 
-    def scores() -> dict[str, object]:
+    def scores() -> Scores:
         return {"student": trained.model.sha256} | test_on(tools, test, spec.labels, trained.model)
 
     return json_once(tools.artifacts, path, key, scores)
