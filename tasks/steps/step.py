@@ -12,7 +12,7 @@ from connectors.interfaces.artifacts import ArtifactRef
 from tasks.steps.reuse import declare_versions
 from tasks.steps.tools import Tools
 
-Function = TypeVar("Function", bound=Callable[..., tuple[Any, str]])
+Function = TypeVar("Function", bound=Callable[..., tuple[object, str]])
 StepPredicate = Callable[[Mapping[str, Any]], bool]
 
 
@@ -52,7 +52,7 @@ def paid_step(name: str, **options: Any) -> Callable[[Function], Function]:
     return step(name, retries=0, **options)
 
 
-def always(_: Mapping[str, Any]) -> bool:
+def always(_: Mapping[str, object]) -> bool:
     """Return True: the step writes files that the flow's process also writes."""
     return True
 
