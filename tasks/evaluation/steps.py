@@ -220,6 +220,7 @@ def score_texts(
         return predict_words(samples["text"].tolist(), frame["text"].tolist())
     labels, soft = learned_labels(samples, job.labels)
     rows = TrainingRows(samples["text"].tolist(), labels, job.labels, vectors, soft=soft)
+    # This student is needed for its scores alone; the one that is exported was trained by `_train`.
     with tempfile.TemporaryDirectory() as scratch:
         train_student(job.student, rows, Path(scratch))
         predicted = load_student(Path(scratch))(frame["text"].tolist(), np.asarray(real)).labels

@@ -131,6 +131,7 @@ def score_texts(
     rows = TrainingRows([texts[row] for row in train], labels[train].tolist(), classes)
     if vectors is not None:
         rows = replace(rows, vectors=vectors[train])
+    # The student is needed for its scores alone.
     with TemporaryDirectory() as folder, show(units_of_work(student, len(train))) as advance:
         trained = train_student(student, rows, Path(folder), advance)
         probabilities = load_student(Path(folder))(texts, vectors).probabilities

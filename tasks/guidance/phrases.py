@@ -127,6 +127,7 @@ def phrases_as_texts(
 
     def make() -> ArtifactRef:
         counts = per_class(count, labels)
+        # Equal sequences of a class are one text, so some may be missing; they are recorded, not filled up.
         table = _table_phrase(tools, sequences, counts)
         missing = {
             label: count - int((table["label"] == label).sum()) for label, count in counts.items()

@@ -77,6 +77,7 @@ def _of_class(
     # A class without candidates has nothing to draw from.
     if len(votes):
         times = rule(passed, count, generator)
+    # The lot decides between equal scores, which are frequent: all counts below the threshold are 0.
     ranked = votes.assign(score=passed, times=times, lot=generator.permutation(len(votes)))
     ranked = ranked[ranked["times"] > 0].sort_values(
         ["score", "lot"], ascending=[False, True], kind="stable"

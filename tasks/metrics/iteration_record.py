@@ -116,6 +116,7 @@ def record_iteration(
     privacy: tuple[float | None, int],
 ) -> IterationRecord:
     """Return the facts of an iteration; `weights`: of the next one, `privacy`: epsilon and releases so far."""
+    # Texts that look ahead are counted among the answers, but never join the data set.
     new = [texts for texts in written if texts.iteration == iteration]
     about = [(texts.plm, tools.artifacts.info(texts.samples)) for texts in new]
     left_out = [(plm, Counter(info["failures"])) for plm, info in about]

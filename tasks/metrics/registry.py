@@ -30,6 +30,7 @@ class LabelledRows:
     vectors: Matrix
 
 
+# Without slots, which leave `cached_property` no place for its value.
 @dataclass(frozen=True)
 class MetricInput:
     """All texts of a run so far, and the public or test rows to compare them with.
@@ -97,6 +98,7 @@ class Metric:
 def _probe(rows: MetricInput) -> float | None:
     if set(rows.real.labels) == {NO_CLASS}:
         return None
+    # Imported here: it needs scikit-learn, and most readers of this list need its names alone.
     from tasks.students.heads import probe_accuracy
 
     texts = rows.texts
@@ -224,6 +226,7 @@ def all_metrics() -> tuple[Metric, ...]:
 
 @cache
 def _installed() -> tuple[Metric, ...]:
+    # By name: packages are found in the order of their folders, which differs between machines.
     return tuple(
         point.load() for point in sorted(entry_points(group=GROUP), key=lambda point: point.name)
     )

@@ -262,6 +262,7 @@ class Usefulness:
     @property
     def gain(self) -> Gain | None:
         """Accuracy of the exported texts above the best floor; None without a floor, or for next-word models."""
+        # An accuracy of next words depends on the words of the texts; their losses are compared instead.
         floors = [measured for measured in self.measured if measured.name in FLOORS]
         if not floors or self.run.texts is None or self.run.loss is not None:
             return None

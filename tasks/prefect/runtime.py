@@ -91,6 +91,7 @@ def run_step(step: Step, *arguments: object) -> Any:
 
 def _in_threads() -> bool:
     """Return whether threads of this process, not a cluster, run the flow run's steps."""
+    # Outside a flow run there is no runner; steps are submitted.
     context = FlowRunContext.get()
     if context is None:
         return False
@@ -184,6 +185,7 @@ def named(function: Callable[Parameters, Value]) -> Callable[Parameters, Value]:
 
     @wraps(function)
     def run_named(*arguments: Parameters.args, **options: Parameters.kwargs) -> Value:
+        # In every step: on a cluster it may be the first one of its process, whose logs are not guarded yet.
         guard_logs()
         cancellation.raise_if_stopped()
         try:

@@ -52,6 +52,7 @@ def declaring_modules() -> dict[str, str]:
 @cache
 def _import_steps() -> None:
     """Import every module that may declare a version."""
+    # A module declares its versions when it is imported, and a run does not import all of them.
     for room in ROOMS_OF_STEPS:
         package = import_module(f"tasks.{room}")
         for module in walk_packages(package.__path__, f"{package.__name__}."):

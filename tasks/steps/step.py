@@ -41,6 +41,7 @@ def step(name: str, **options: Any) -> Callable[[Function], Function]:
     def declare(function: Function) -> Function:
         declared = StepOptions(name, **options)
         declare_versions(function.__module__, declared.versions)
+        # An attribute, not a wrapper: the function stays callable without Prefect, by tests and other packages.
         function.step = declared  # type: ignore[attr-defined]
         return function
 

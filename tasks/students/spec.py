@@ -95,6 +95,7 @@ class TrainingRows:
 
     def targets(self) -> NDArray[np.int64]:
         """Return each row's class number; InputError for an unknown label, and if fewer than two classes have rows."""
+        # Imported here: whoever needs the settings alone does not load numpy.
         import numpy as np
 
         number = {name: position for position, name in enumerate(self.classes)}
@@ -157,6 +158,7 @@ class Prediction:
 
     def __post_init__(self) -> None:
         best = self.probabilities.argmax(axis=1)
+        # The dataclass is frozen, so `object` sets its field.
         object.__setattr__(self, "labels", [self.classes[position] for position in best])
 
 

@@ -38,6 +38,7 @@ def train_student(
     train, validation = split(targets, spec.validation_share, spec.seed)
     job = Job(spec, rows, targets, weights, train, validation, _epochs(spec), advance)
     folder.mkdir(parents=True, exist_ok=True)
+    # Imported here: only fine-tuning needs transformers, and only students on vectors need scikit-learn.
     if spec.kind == "finetune":
         from tasks.students.finetune import finetune
 

@@ -379,6 +379,7 @@ def _drawn_terms(request: WritingRequest, call: Call) -> str:
     """Draw the terms that a prompt names; empty if the request has none."""
     if not request.words:
         return ""
+    # By the place in the run, as the examples: every prompt draws its own terms.
     generator = np.random.default_rng(seed_of("words", *place_of(call)))
     order = generator.permutation(len(request.words))[:DRAWN_TERMS]
     return ", ".join(request.words[index] for index in order)

@@ -121,6 +121,7 @@ def _examples(seeding: Seeding, call: Call) -> tuple[ShownText, ...]:
     generator = np.random.default_rng(seed_of("shown", *place_of(call)))
     drawn: list[ShownText] = []
     number: Counter[str] = Counter()
+    # All are drawn and the surplus of a class is dropped, so the classes of the others are mixed.
     for position in generator.permutation(len(seeding.shown)):
         example = seeding.shown[position]
         number[example.label] += 1

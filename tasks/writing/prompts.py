@@ -166,6 +166,7 @@ def fill(template: str, values: Mapping[str, str]) -> str:
 
     Braces inside the values are not replaced.
     """
+    # Not str.format: texts contain braces, and an unknown name in braces stays as it is.
     return _PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), template)
 
 
@@ -295,4 +296,5 @@ def _listed(tag: str, texts: Sequence[str]) -> str:
 
 
 def _one_line(text: str) -> str:
+    # A line break inside an example would begin a line without number or tag.
     return " ".join(text.split())

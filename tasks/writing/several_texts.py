@@ -93,6 +93,7 @@ def first_of_several(text: str, names: frozenset[str]) -> tuple[str, bool]:
 
 def _naming(names: frozenset[str]) -> Callable[[str], bool]:
     """Return a function that is True for a word that names a text, also with an ending of its plural."""
+    # Shorter names are the beginnings of many other words.
     roots = tuple(name for name in names if len(name) >= 4)
     return lambda word: word in _USUAL_NAMES or word in names or word.startswith(roots)
 
@@ -111,6 +112,7 @@ def _numbered(text: str, is_named: Callable[[str], bool]) -> list[str]:
             if heading[2].casefold() == second:
                 return [text[headings[0].end() : heading.start()], text[heading.end() :]]
         return []
+    # The first text may have no heading; that of the second shows where it ends.
     if headings and headings[0][2].casefold() in ("2", "b"):
         return [text[: headings[0].start()], text[headings[0].end() :]]
     return []

@@ -82,6 +82,7 @@ class DensityRelease(SumRelease):
         use = self.use
         classes = len(card.labels)
         sigma = self.noise.scale
+        # Only a declared number is public: a count of the rows would have to get noise.
         if use.rows is None or sigma <= 0:
             return []
         warnings = []

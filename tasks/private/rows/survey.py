@@ -143,6 +143,7 @@ def _describe(table: pd.DataFrame, not_utf8: str, where: RowsRef, is_cut: IsCut)
             f"{redact(where.path)}: none of the {len(table)} rows can be used: {reasons}. Check the names of the "
             "columns, or correct the rows."
         )
+    # Every n-th record: the order of a source may follow the class or the length of its texts.
     cut = is_cut(list(records["text"].iloc[:: math.ceil(len(records) / MEASURED_TEXTS)]))
     return Survey(
         rows=len(records),
@@ -191,6 +192,7 @@ def language_of(texts: Sequence[str]) -> str:
     """Return the most likely language of texts by script, else by function words; 'en' if neither decides."""
     text = " ".join(texts).lower()
     letters = max(1, len(re.findall(r"[^\W\d_]", text)))
+    # A tenth of the letters: texts in any script contain Latin words.
     for language, script in SCRIPTS.items():
         if len(re.findall(script, text)) > letters / 10:
             return language

@@ -62,6 +62,7 @@ class TeacherAnswersRelease(SumRelease):
             f"              {self.teachers} teachers; an answer on which all agree survives the noise with probability "
             f"{survival(self.teachers, self.noise):.3f}"
         )
+        # A dataclass with slots is a new class, which `super()` without arguments does not know.
         return (*super(TeacherAnswersRelease, self).plan(), line)
 
     def warnings(self, card: TaskCard) -> list[str]:

@@ -79,6 +79,7 @@ def save_model(folder: Path, canaries: int, is_writer: bool) -> None:
 
     names = [*SPECIAL, *(_text(number) for number in range(canaries))]
     vocabulary = {name: number for number, name in enumerate(names)}
+    # The tokenizer needs a token for unknown words; no text of the attack has one.
     words = Tokenizer(models.WordLevel(vocabulary, unk_token=SPECIAL[1]))
     words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     special = dict(zip(("eos_token", "pad_token"), SPECIAL, strict=True))
@@ -93,6 +94,7 @@ def _text(number: int) -> str:
     return f"canary{number}"
 
 
+# Cached: transformers refuses a type of model that is registered twice.
 @cache
 def table_classes() -> Classes:
     """Return configuration, language model and classifier with such a table, registered with transformers."""
@@ -123,6 +125,7 @@ def table_classes() -> Classes:
         def get_output_embeddings(self) -> None:
             """Return None: the table shares no weights."""
 
+        # Without embeddings there are no shared weights, which ghost clipping would copy.
         get_input_embeddings = get_output_embeddings
 
         def _scores(self, ids: Tensor) -> Tensor:

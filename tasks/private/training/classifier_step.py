@@ -29,6 +29,7 @@ def classify(
     tools: Tools, spec: ClassifySpec, written: Sequence[TextTable] = ()
 ) -> tuple[Tuned, str]:
     """Train a classifier on the private rows and charge the ledger, both once."""
+    # Without labels private rows are one class, and the generated texts are the other.
     against = None
     if not spec.labels:
         against = _against(tools, spec, written)

@@ -76,6 +76,7 @@ class TrainingRelease(Release):
 
     def audits(self) -> tuple[AuditCase, ...]:
         """Return the attack on a training with these steps and this noise."""
+        # Without noise there is no claim that an attack could refute.
         if self.noise.non_private:
             return ()
         kind = "dp_sgd training"

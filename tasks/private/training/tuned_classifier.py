@@ -107,6 +107,7 @@ def _head(
         vectors = np.concatenate([vectors, against.vectors])
     model = vector_head(vectors.shape[1], len(classes_of(spec)), spec.student.seed)
     mask = np.ones((len(vectors), 1), dtype=np.int64)
+    # The vector of a row takes the place of its token ids.
     return model, EncodedRows(vectors.astype(np.float32), mask, _targets(spec, rows, against))
 
 

@@ -57,6 +57,7 @@ def canary_election(noise: VoteNoise) -> tuple[Candidates, Ballot, Ballot]:
     privacy = noise.privacy
     rows = privacy.rows_per_person
     classes = rows if privacy.aggregation == "max" else 1
+    # Of 2 Q candidates the Q nearest and the Q furthest are different ones, so the canary moves 2 Q counts.
     size = 2 * privacy.votes
     line = np.concatenate([np.arange(size) + 1000.0 * number for number in range(classes)])
     labels = np.repeat([f"class {number}" for number in range(classes)], size).astype(object)
