@@ -46,8 +46,11 @@ def redact(uri: str) -> str:
     parts = urlsplit(uri)
     host = parts.netloc.rpartition("@")[2]
     query = urlencode([(name, "***") for name, _ in parse_qsl(parts.query)], safe="*")
-    shown = f"***@{host}" if "@" in parts.netloc else host
-    return urlunsplit(parts._replace(netloc=shown, query=query)) if host or query else uri
+    if not host and not query:
+        return uri
+    if "@" in parts.netloc:
+        host = f"***@{host}"
+    return urlunsplit(parts._replace(netloc=host, query=query))
 
 
 def scrub(text: str, uri: str) -> str:
@@ -62,6 +65,7 @@ def scrub(text: str, uri: str) -> str:
         spelling for secret in secrets for spelling in (secret, unquote(secret)) if spelling
     }
     text = text.replace(uri, redact(uri))
+    # Longest first: a secret that contains another one would otherwise be replaced only in part.
     for spelling in sorted(spellings, key=len, reverse=True):
         text = text.replace(spelling, "***")
     return text
