@@ -70,6 +70,7 @@ class MiniLm:
         results: Iterable[tuple[list[int], Matrix]] = ((batch, work(batch)) for batch in batches)
         if self.device.type == "cpu":
             results = compute(work, batches)
+        # In order of completion: each batch has the positions of its texts.
         for batch, rows in results:
             vectors[batch] = rows
         return vectors

@@ -14,6 +14,7 @@ def encodable(text: str) -> str:
     """
     if text.isascii():
         return text
+    # UTF-16 writes a character beyond 16 bits as a pair of surrogates, so decoding joins them.
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 

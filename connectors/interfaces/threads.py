@@ -109,6 +109,7 @@ def _take_one_core() -> None:
     """
     import torch
 
+    # One thread at a time: between the two calls, the default is wrong for any other thread that starts.
     with _STARTING:
         number = torch.get_num_threads()
         torch.set_num_threads(1)

@@ -72,6 +72,7 @@ class Traffic:
 
 def class_of(seconds: float) -> str:
     """Return the class of a duration: k for 2**(k / 8) to 2**((k + 1) / 8) milliseconds."""
+    # At least a millisecond: a duration of 0 has no logarithm. A text, because it is a key of JSON.
     return str(math.floor(STEPS * math.log2(max(seconds, 1e-3) * 1000)))
 
 

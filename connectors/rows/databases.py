@@ -77,6 +77,7 @@ def read_sql(
         return {column: [row[position] for row in rows] for position, column in enumerate(columns)}
     finally:
         engine.dispose()
+    # Raised outside the block: the driver's error, which can quote rows, is not in its context.
     raise PlaceError(f"{name}: the query failed ({problem}). Test it in the database's client.")
 
 
@@ -132,6 +133,7 @@ def _read_only_file(url: URL) -> URL:
     """Return a SQLite file's address as a URI with mode=ro, which creates no file."""
     file = url.database or ""
     if not file.startswith("file:"):
+        # Quoted: a ? or % of the path would begin the options of the URI.
         file = f"file:{quote(str(Path(file).absolute()))}"
     return url.set(database=file, query={**url.query, "mode": "ro", "uri": "true"})
 

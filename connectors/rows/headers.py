@@ -78,7 +78,7 @@ def _first_object(text: str, name: str) -> dict[str, object]:
     if not start:
         raise PlaceError(f"{name} is empty. Use a file with rows.")
     try:
-        value, end = json.JSONDecoder().raw_decode(start)
+        value, end = json.JSONDecoder().raw_decode(start)  # ignores what follows the first value
     except (ValueError, RecursionError):
         return {}
     if not start[end:].strip():

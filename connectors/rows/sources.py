@@ -174,6 +174,7 @@ def list_files(path: str, name: str) -> tuple[AbstractFileSystem, list[str], str
                 raise PlaceError(f"{name}: {explain_suffix(ending_of(root))}")
             return system, [root], ""
         folder = root.rstrip("/")
+        # Sorted: the positions of rows must not depend on the order in which a system lists files.
         files = [
             f for f in sorted(system.find(root)) if _is_data(PurePosixPath(f).relative_to(folder))
         ]

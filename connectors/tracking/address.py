@@ -93,6 +93,7 @@ def reachable(uri: str) -> bool:
         return True
     try:
         address = (parts.hostname or "localhost", parts.port or _PORTS[scheme])
+        # A connection alone proves nothing: a proxy accepts it without a server behind it.
         with socket.create_connection(address, timeout=PROBE_SECONDS / 2) as connection:
             connection.sendall(_HELLOS.get(scheme, b""))
             return scheme not in _HELLOS or len(connection.recv(1)) == 1

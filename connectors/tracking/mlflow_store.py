@@ -63,6 +63,7 @@ class MlflowStore:
         self.values = values
         self.is_open = False
         self.experiment = _experiment(self.client, values["experiment"], self.artifact_root)
+        # By the tag and not by a stored id: a run can continue on another machine.
         query = f"tags.`{RUN_TAG}` = '{values['tags'][RUN_TAG]}'"
         runs = self.client.search_runs([self.experiment], query, max_results=1)
         if not runs:
