@@ -53,10 +53,12 @@ def is_inside(path: Path, folder: Path) -> bool:
 
 def make_folder(folder: Path, private: bool = False, mode: int = 0o777) -> None:
     """Create `folder` and missing parents durably; if private, only for their owner."""
+    if private:
+        mode = 0o700
     missing = [f for f in (folder, *folder.parents) if not f.exists()]
     for created in reversed(missing):
         # Not mkdir's `parents` option: it creates parents with the default mode.
-        created.mkdir(mode=0o700 if private else mode, exist_ok=True)
+        created.mkdir(mode=mode, exist_ok=True)
     if private and folder.stat().st_mode & 0o077:
         folder.chmod(0o700)
     for created in missing:
@@ -69,14 +71,19 @@ def locked(path: Path, wait: bool = True, shared: bool = False) -> Iterator[bool
 
     Yields False if another process holds it and `wait` is false. `shared`: any number of processes hold it so.
     """
-    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT, 0o600)
+    flags = os.O_RDWR | os.O_CREAT
+    if path.is_dir():  # the system opens folders for reading only
+        flags = os.O_RDONLY
+    operation = fcntl.LOCK_EX
+    if shared:
+        operation = fcntl.LOCK_SH
+    if not wait:
+        operation |= fcntl.LOCK_NB
+    handle = os.open(path, flags, 0o600)
     is_locked = False
     try:
         with suppress(BlockingIOError):
-            fcntl.flock(
-                handle,
-                (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB),
-            )
+            fcntl.flock(handle, operation)
             is_locked = True
         yield is_locked
     finally:
@@ -104,7 +111,7 @@ def _replacing(path: Path, private: bool) -> Iterator[Path]:
             yield scratch
         finally:
             _remove(scratch)
-        sync_folder(path.parent)
+        sync_folder(path.parent)  # a rename is durable only with the folder that contains the name
 
 
 def write_whole(
@@ -115,10 +122,13 @@ def write_whole(
     A reader sees either the old file or the complete new one, even after a crash. Disk errors become ArtifactError.
     """
     with _replacing(path, private) as scratch:
-        mode = 0o600 if private else 0o666
+        mode = 0o666
+        if private:
+            mode = 0o600
         with os.fdopen(os.open(scratch, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
             fill(file)
             file.flush()
+            # Before the rename: the system may write the new name before the content that it names.
             os.fsync(file.fileno())
         facts = file_sha256(scratch), scratch.stat().st_size
         scratch.replace(path)
@@ -139,7 +149,10 @@ def write_folder_whole(
     `path`. Its manifest is then invalid, so the step is computed again.
     """
     with _replacing(path, private) as scratch:
-        scratch.mkdir(mode=0o700 if private else 0o777)
+        mode = 0o777
+        if private:
+            mode = 0o700
+        scratch.mkdir(mode)
         fill(scratch)
         files = _durable(scratch, private)
         facts = folder_sha256(scratch), sum(f.stat().st_size for f in files), len(files)

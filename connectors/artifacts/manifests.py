@@ -7,12 +7,13 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path, PurePath
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from connectors.artifacts.atomic_files import file_sha256, folder_sha256, write_text_whole
 from connectors.interfaces.artifacts import ArtifactRef, StepKey
 from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import ArtifactError
+from connectors.interfaces.json_values import Json
 
 AnyPath = TypeVar("AnyPath", bound=PurePath)
 TICK_NS = 20_000_000
@@ -28,14 +29,14 @@ class Manifest:
 
     step: str
     version: int
-    parameters: Mapping[str, Any]
+    parameters: Mapping[str, object]
     inputs: Mapping[str, str]
     key: str
     sha256: str
     rows: int
     bytes: int
     created: str
-    info: Mapping[str, Any] = field(default_factory=dict)
+    info: Json = field(default_factory=dict)
 
     def ref(self, path: str, reused: bool = False) -> ArtifactRef:
         """Return the reference that steps exchange."""
@@ -60,7 +61,7 @@ def content_path(path: AnyPath) -> AnyPath:
 
 
 def make_manifest(
-    key: StepKey, facts: tuple[str, int], rows: int, info: Mapping[str, Any]
+    key: StepKey, facts: tuple[str, int], rows: int, info: Mapping[str, object]
 ) -> Manifest:
     """Return the manifest of a file with `facts` (SHA-256, bytes)."""
     return Manifest(
@@ -108,7 +109,9 @@ def content_problem(path: Path, sha256: str) -> str:
         return "the file is missing"
     except OSError as error:
         return f"the file cannot be read ({error.strerror})"
-    return "" if actual == sha256 else "the file is damaged"
+    if actual != sha256:
+        return "the file is damaged"
+    return ""
 
 
 def require_content(path: Path, sha256: str, shown: str = "") -> None:
@@ -127,7 +130,9 @@ def current_sha256(path: Path) -> str:
     """
     status = path.stat()
     facts = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-    return file_sha256(path) if time.time_ns() - facts[-1] <= TICK_NS else _cached(path, facts)
+    if time.time_ns() - facts[-1] <= TICK_NS:
+        return file_sha256(path)
+    return _cached(path, facts)
 
 
 @lru_cache(100_000)
@@ -140,13 +145,13 @@ def verdict(path: Path, key: StepKey) -> tuple[Manifest | None, str]:
     """Return the manifest of a finished artifact with this key, or None, and why."""
     manifest = read_manifest(manifest_path(path))
     if manifest is None:
-        unfinished = (
-            "an earlier result was never finished" if path.exists() else "no earlier result exists"
-        )
-        return None, f"computed because {unfinished}"
+        if path.exists():
+            return None, "computed because an earlier result was never finished"
+        return None, "computed because no earlier result exists"
     if isinstance(manifest, str):
         return None, f"recomputed because {manifest}"
     if manifest.key != key.key:
+        # The key is a hash: only the stored parts show what changed.
         stored = asdict(manifest)
         changed = [
             name

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from connectors.artifacts.columns import DESCRIPTIONS
 from connectors.artifacts.manifests import require_content
@@ -16,14 +16,16 @@ from connectors.interfaces.errors import ArtifactError
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
 
     from connectors.interfaces.embedding import Matrix
 
 PATH_COLUMNS = b"wasp.path_columns"
-DTYPE, DIMENSION = b"wasp.dtype", b"wasp.dimension"
+DTYPE = b"wasp.dtype"
+DIMENSION = b"wasp.dimension"
 
 
-def to_arrow(table: pd.DataFrame, path: str) -> Any:
+def to_arrow(table: pd.DataFrame, path: str) -> pa.Table:
     """Return the Arrow table of a frame, without its index and the columns in `path`.
 
     All pandas text types become one Arrow type, and pandas' metadata (with its version) is dropped. Otherwise equal
@@ -37,33 +39,29 @@ def to_arrow(table: pd.DataFrame, path: str) -> Any:
         raise ArtifactError(
             f"The table for {path} cannot be written as Parquet: {error}"
         ) from error
-    plain = [
-        _described(f.with_type(pa.string()) if pa.types.is_large_string(f.type) else f)
-        for f in arrow.schema
-    ]
+    plain = []
+    for column in arrow.schema:
+        if pa.types.is_large_string(column.type):
+            column = column.with_type(pa.string())
+        if text := DESCRIPTIONS.get(column.name):
+            column = column.with_metadata({"description": text})
+        plain.append(column)
     return _without_path_columns(arrow.cast(pa.schema(plain)), path)
 
 
-def _described(column: Any) -> Any:
-    text = DESCRIPTIONS.get(column.name)
-    return column.with_metadata({"description": text}) if text else column
-
-
-def _without_path_columns(arrow: Any, path: str) -> Any:
+def _without_path_columns(arrow: pa.Table, path: str) -> pa.Table:
     import pyarrow as pa
 
     in_path = dict(part.split("=", 1) for part in PurePosixPath(path).parts[:-1] if "=" in part)
     kinds = {pa.int64(): int, pa.string(): str}
     path_columns = []
     for position, field in enumerate(arrow.schema):
-        kind = kinds.get(field.type) if field.name in in_path else None
-        values = arrow.column(position).unique().to_pylist() if kind else []
+        kind = kinds.get(field.type)
+        if kind is None or field.name not in in_path:
+            continue
+        values = arrow.column(position).unique().to_pylist()
         # An empty table has no values to compare, but its schema must match the others of the run.
-        if (
-            kind
-            and {str(value) for value in values} <= {in_path[field.name]}
-            and None not in values
-        ):
+        if {str(value) for value in values} <= {in_path[field.name]} and None not in values:
             path_columns.append(
                 {"name": field.name, "position": position, "value": kind(in_path[field.name])}
             )
@@ -77,8 +75,9 @@ def read_frame(path: Path, sha256: str) -> pd.DataFrame:
     """Read a table and restore the columns of its path."""
     arrow = _arrow(path, sha256)
     frame: pd.DataFrame = arrow.to_pandas()
-    metadata = (arrow.schema.metadata or {}).get(PATH_COLUMNS)
-    for column in json.loads(metadata) if metadata else ():
+    metadata = (arrow.schema.metadata or {}).get(PATH_COLUMNS, b"[]")
+    # In the order of their positions, each of which counts the columns before it.
+    for column in json.loads(metadata):
         frame.insert(column["position"], column["name"], column["value"])
     return frame
 
@@ -113,11 +112,12 @@ def write_matrix(blocks: Iterable[Matrix], file: BinaryIO) -> tuple[int, int]:
     return rows, dimension
 
 
-def _column(matrix: Matrix) -> Any:
+def _column(matrix: Matrix) -> pa.Table:
     import numpy as np
     import pyarrow as pa
 
     rows, dimension = matrix.shape
+    # Little-endian on every machine, because equal vectors must have equal bytes.
     contiguous = np.ascontiguousarray(matrix, dtype="<f4")
     column = pa.FixedSizeBinaryArray.from_buffers(
         pa.binary(4 * dimension), rows, [None, pa.py_buffer(contiguous)]
@@ -136,16 +136,14 @@ def read_matrix(path: Path, sha256: str) -> Matrix:
         raise ArtifactError(f"{path} does not contain vectors.")
     dimension = int(metadata[DIMENSION])
     parts = [_vectors(chunk, dimension) for chunk in arrow.column("vector").chunks]
-    matrix: Matrix = (
-        parts[0]
-        if len(parts) == 1
-        else np.concatenate([np.empty((0, dimension), np.float32), *parts])
-    )
+    if len(parts) != 1:  # a single part is not copied: it stays in the mapped file
+        parts = [np.concatenate([np.empty((0, dimension), np.float32), *parts])]
+    matrix = parts[0]
     matrix.flags.writeable = False
     return matrix
 
 
-def _vectors(chunk: Any, dimension: int) -> Matrix:
+def _vectors(chunk: pa.FixedSizeBinaryArray, dimension: int) -> Matrix:
     """Return the vectors of a chunk of the column without copying."""
     import numpy as np
 
@@ -156,7 +154,7 @@ def _vectors(chunk: Any, dimension: int) -> Matrix:
     return vectors
 
 
-def _arrow(path: Path, sha256: str) -> Any:
+def _arrow(path: Path, sha256: str) -> pa.Table:
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -1,17 +1,23 @@
 """Files at an fsspec address, for several machines: s3://, gs://, abfs://, or a shared folder."""
 
+from __future__ import annotations
+
 import importlib.util
 import os
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import urlsplit
 
 from connectors.artifacts.atomic_files import explained, make_folder, write_whole
 from connectors.interfaces.errors import ArtifactError, ConfigError, MissingPackageError
+from connectors.interfaces.json_values import Json
 from connectors.interfaces.packages import pip_install
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
 
 PACKAGES = {
     "s3": "s3fs",
@@ -25,10 +31,12 @@ LOCAL = {"", "file"}
 BLOCK = 1 << 20
 OWN = 0o755
 """Mode of a folder that only its owner writes."""
-SECONDS, SLOWEST = 60.0, 100_000
+SECONDS = 60.0
+SLOWEST = 100_000
 """A transfer times out after these seconds, plus a second for each `SLOWEST` bytes."""
 ABSENT = (FileNotFoundError, IsADirectoryError)
-_OPTIONS: dict[str, dict[str, Any]] = {
+# By default a client waits for minutes in retries of its own, and a run looks as if it hung.
+_OPTIONS: dict[str, Json] = {
     "s3fs": {
         "config_kwargs": {
             "connect_timeout": 10,
@@ -47,13 +55,15 @@ class RemoteFiles:
     """
 
     def __init__(self, address: str, prefix: str = "") -> None:
-        self.setting = "exchange" if prefix else "WASP_ARTIFACTS"
+        self.setting = "WASP_ARTIFACTS"
+        if prefix:
+            self.setting = "exchange"
         self.address = check_address(address, self.setting)
         self.prefix = prefix
-        self._opened: tuple[Any, str] | None = None
+        self._opened: tuple[AbstractFileSystem, str] | None = None
         self._is_claimed = not prefix or not self.is_folder
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.address, self.prefix)
 
     @property
@@ -63,7 +73,9 @@ class RemoteFiles:
 
     def url_of(self, name: str) -> str:
         """Return the address of a file."""
-        return f"{self.address}/{name}" if name else self.address
+        if not name:
+            return self.address
+        return f"{self.address}/{name}"
 
     def read(self, name: str) -> bytes | None:
         """Return a file's bytes, None if it does not exist."""
@@ -74,10 +86,11 @@ class RemoteFiles:
 
     def read_all(self, names: Sequence[str]) -> dict[str, bytes]:
         """Return the bytes of those of the files that exist."""
+        results: dict[str, bytes | Exception] = {}
         with self._open("") as (system, root):
-            results = (
-                system.cat([f"{root}/{name}" for name in names], on_error="return") if names else {}
-            )
+            if names:
+                # A missing file is a result here: the requests run at once, and the others are needed.
+                results = system.cat([f"{root}/{name}" for name in names], on_error="return")
             for data in results.values():
                 if not isinstance(data, bytes | FileNotFoundError):
                     raise data
@@ -92,7 +105,7 @@ class RemoteFiles:
         with self._open(name) as (system, root), system.open(f"{root}/{name}") as file:
             write_whole(location, lambda target: target.writelines(self._blocks(name, file)))
 
-    def _blocks(self, name: str, file: Any) -> Iterator[bytes]:
+    def _blocks(self, name: str, file: BinaryIO) -> Iterator[bytes]:
         while True:
             with self._open(name):  # otherwise write_whole would report an error of the local disk
                 block = file.read(BLOCK)
@@ -108,7 +121,10 @@ class RemoteFiles:
                 location = Path(root) / name
                 if self.prefix:
                     make_folder(location.parent, mode=OWN)
-                data = source if isinstance(source, bytes) else source.read_bytes()
+                data = source
+                if isinstance(data, Path):
+                    data = data.read_bytes()
+                # Not fsspec's writer: readers of a shared folder would see the file while it grows.
                 write_whole(location, lambda target: target.writelines([data]))
             elif isinstance(source, bytes):
                 _in_time(system, "pipe_file", (f"{root}/{name}", source), len(source))
@@ -132,7 +148,7 @@ class RemoteFiles:
         """Return the name of a file, or the names of all files below a folder, sorted."""
         with self._open(name) as (system, root):
             system.invalidate_cache()
-            paths = system.find(f"{root}/{name}" if name else root)
+            paths = system.find(f"{root}/{name}".rstrip("/"))
         return sorted(path.removeprefix(f"{root}/") for path in paths)
 
     def match(self, pattern: str) -> list[str]:
@@ -144,7 +160,7 @@ class RemoteFiles:
             )
 
     @contextmanager
-    def _open(self, name: str) -> Iterator[tuple[Any, str]]:
+    def _open(self, name: str) -> Iterator[tuple[AbstractFileSystem, str]]:
         """Open the store; turn every error except a missing file into ArtifactError."""
         try:
             if self._opened is None:
@@ -231,7 +247,7 @@ def check_address(address: str, setting: str = "WASP_ARTIFACTS") -> str:
     return address.rstrip("/")
 
 
-def _connect(address: str) -> tuple[Any, str]:
+def _connect(address: str) -> tuple[AbstractFileSystem, str]:
     import fsspec
 
     package = PACKAGES.get(urlsplit(address).scheme, "")
@@ -247,7 +263,9 @@ def _connect(address: str) -> tuple[Any, str]:
     return system, str(root).rstrip("/")
 
 
-def _in_time(system: Any, operation: str, arguments: tuple[Any, ...], size: int) -> None:
+def _in_time(
+    system: AbstractFileSystem, operation: str, arguments: tuple[object, ...], size: int
+) -> None:
     """Send `size` bytes with a timeout: a client that expects '100 Continue' otherwise waits forever."""
     from fsspec.asyn import sync
 

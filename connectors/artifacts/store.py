@@ -37,6 +37,7 @@ from connectors.artifacts.remote_files import RemoteFiles
 from connectors.interfaces.artifacts import ArtifactRef, StepKey
 from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import ArtifactError
+from connectors.interfaces.json_values import Json
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,7 +70,8 @@ class Artifacts:
     def __post_init__(self) -> None:
         home = Path(self.home).expanduser().absolute()
         object.__setattr__(self, "home", home)
-        object.__setattr__(self, "_files", RemoteFiles(self.address) if self.address else None)
+        if self.address:
+            object.__setattr__(self, "_files", RemoteFiles(self.address))
         with explained(home):
             make_folder(home, private=not home.exists())
             make_folder(home / PRIVATE, private=True)
@@ -79,7 +81,9 @@ class Artifacts:
         if self._files is None:
             return
         known = self.home / KNOWN
-        addresses = known.read_text(encoding="utf-8") if known.exists() else ""
+        addresses = ""
+        if known.exists():
+            addresses = known.read_text(encoding="utf-8")
         is_known = self._files.address in addresses.splitlines()
         if self._files.read(MARK) is None:
             if is_known:
@@ -102,23 +106,23 @@ class Artifacts:
         if self._shared(name):
             self._exchange(name, location, key)
         manifest, why = verdict(location, key)
-        return (manifest.ref(name, reused=True) if manifest else None), why
+        if manifest is None:
+            return None, why
+        return manifest.ref(name, reused=True), why
 
     def info(self, ref: ArtifactRef) -> dict[str, Any]:
         """Return the `info` of the artifact's manifest."""
         manifest = self._manifest(self._resolve(ref.path)[0])
         if not isinstance(manifest, Manifest) or manifest.sha256 != ref.sha256:
-            problem = (
-                manifest
-                if isinstance(manifest, str)
-                else "its manifest is missing or of another result"
-            )
+            problem = "its manifest is missing or of another result"
+            if isinstance(manifest, str):
+                problem = manifest
             raise ArtifactError(f"{self.home / ref.path}: {problem}. {_AGAIN}")
         return dict(manifest.info)
 
     # --- tables, matrices, objects, folders
     def write_table(
-        self, path: str, table: pd.DataFrame, key: StepKey, info: Mapping[str, Any] | None = None
+        self, path: str, table: pd.DataFrame, key: StepKey, info: Mapping[str, object] | None = None
     ) -> ArtifactRef:
         """Write a Parquet table (zstd) and its manifest; equal tables give equal bytes.
 
@@ -149,7 +153,9 @@ class Artifacts:
         """
         import numpy as np
 
-        blocks: Iterable[Matrix] = (matrix,) if isinstance(matrix, np.ndarray) else matrix
+        blocks: Iterable[Matrix] = matrix
+        if isinstance(matrix, np.ndarray):  # one block, whose rows would be iterated otherwise
+            blocks = (matrix,)
         name, location = self._resolve(path)
         shape: list[int] = []
         facts = write_whole(
@@ -166,16 +172,16 @@ class Artifacts:
         """
         return parquet.read_matrix(self._local(ref), ref.sha256)
 
-    def write_json(self, path: str, value: Mapping[str, Any], key: StepKey) -> ArtifactRef:
+    def write_json(self, path: str, value: Mapping[str, object], key: StepKey) -> ArtifactRef:
         """Write one JSON object."""
         text = json.dumps(
             json.loads(canonical(value)), ensure_ascii=False, indent=1, sort_keys=True
         )
         return self._write(path, _writer(text.encode()), key, 1, None)
 
-    def read_json(self, ref: ArtifactRef) -> dict[str, Any]:
+    def read_json(self, ref: ArtifactRef) -> Json:
         """Read one JSON object; ArtifactError if it is missing or its hash differs."""
-        value: dict[str, Any] = json.loads(self.read_folder(ref).read_bytes())
+        value: Json = json.loads(self.read_folder(ref).read_bytes())
         self.read_folder(ref)  # another writer could have replaced the file during reading
         return value
 
@@ -202,7 +208,7 @@ class Artifacts:
             raise ArtifactError(f"{self.where(name)}: {manifest or 'no finished result'}. {_AGAIN}")
         return self.read_folder(manifest.ref(name))
 
-    def finished(self, pattern: str) -> dict[str, dict[str, Any]]:
+    def finished(self, pattern: str) -> dict[str, Json]:
         """Return the manifests of all artifacts that match `pattern` ('runs/*/student').
 
         They are indexed by path; an unreadable one is empty.
@@ -215,13 +221,14 @@ class Artifacts:
         if self._files is not None:  # results that are not uploaded yet are included
             remote = self._files.read_all(self._files.match(pattern))
             stored |= {name: parse_manifest(data) for name, data in remote.items()}
-        named = {
-            content_path(PurePosixPath(name)).as_posix(): stored[name] for name in sorted(stored)
-        }
-        return {
-            name: asdict(entry) if isinstance(entry, Manifest) else {}
-            for name, entry in named.items()
-        }
+        manifests: dict[str, Json] = {}
+        for name in sorted(stored):
+            entry = stored[name]
+            path = content_path(PurePosixPath(name)).as_posix()
+            manifests[path] = {}
+            if isinstance(entry, Manifest):
+                manifests[path] = asdict(entry)
+        return manifests
 
     # --- files without a key
     def write_text(self, path: str, text: str) -> Path:
@@ -243,7 +250,9 @@ class Artifacts:
         name, location = self._resolve(path)
         if remote := self._shared(name):
             data = remote.read(name)
-            return None if data is None else data.decode()
+            if data is None:
+                return None
+            return data.decode()
         try:
             return location.read_bytes().decode()
         except FileNotFoundError:
@@ -256,27 +265,26 @@ class Artifacts:
 
     def where(self, path: str = "") -> str:
         """Return the location of `path` for display: a local path or an address."""
-        remote = self._shared(path)
-        return remote.url_of(path) if remote else str(self.home / path)
+        if remote := self._shared(path):
+            return remote.url_of(path)
+        return str(self.home / path)
 
-    def list_runs(self) -> list[dict[str, Any]]:
+    def list_runs(self) -> list[Json]:
         """Return the manifests of all runs by folder name.
 
         For an unreadable manifest: its `run_id`, and the problem in `damaged`.
         """
         pattern = "runs/*/manifest.json"
-        manifests = []
-        names = (
-            self._files.match(pattern)
-            if self._files
-            else [str(path) for path in self.home.glob(pattern)]
-        )
+        manifests: list[Json] = []
+        names = [str(path) for path in self.home.glob(pattern)]
+        if self._files is not None:  # a run of this machine may have been removed there
+            names = self._files.match(pattern)
         for run_id in sorted(PurePosixPath(name).parts[-2] for name in names):
             try:
                 value = json.loads(self.read_text(f"runs/{run_id}/manifest.json") or "")
-                manifests.append(
-                    value if isinstance(value, dict) else {"damaged": "not a JSON object"}
-                )
+                if not isinstance(value, dict):
+                    value = {"damaged": "not a JSON object"}
+                manifests.append(value)
             except (OSError, ValueError) as error:
                 manifests.append({"damaged": str(error)})
             manifests[-1].setdefault("run_id", run_id)
@@ -320,7 +328,7 @@ class Artifacts:
         fill: Callable[[BinaryIO], object],
         key: StepKey,
         rows: int,
-        info: Mapping[str, Any] | None,
+        info: Mapping[str, object] | None,
     ) -> ArtifactRef:
         name, location = self._resolve(path)
         facts = write_whole(location, fill, is_private(name))
@@ -336,6 +344,7 @@ class Artifacts:
         """Download the artifact from the shared store, or upload the local one that could not be uploaded."""
         remote = self._manifest(name)
         if isinstance(remote, Manifest):
+            # Content before its manifest, as in every write: a crash between the two leaves it unfinished.
             if remote.key == key.key:
                 self._local(remote.ref(name))
             write_manifest(location, remote, private=False)
@@ -348,7 +357,9 @@ class Artifacts:
         if remote is None:
             return read_manifest(manifest_path(self.home / name))
         data = remote.read(manifest_path(PurePosixPath(name)).as_posix())
-        return None if data is None else parse_manifest(data)
+        if data is None:
+            return None
+        return parse_manifest(data)
 
     def _local(self, ref: ArtifactRef) -> Path:
         """Return the local path of an artifact's content, after downloading content that is missing or differs."""
@@ -381,7 +392,9 @@ class Artifacts:
     # --- paths
     def _shared(self, name: str) -> RemoteFiles | None:
         """Return the shared store of a file; None for a private file, and without a shared store."""
-        return None if is_private(name) else self._files
+        if is_private(name):
+            return None
+        return self._files
 
     def _resolve(self, path: str) -> tuple[str, Path]:
         pure = PurePosixPath(path)

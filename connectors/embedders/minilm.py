@@ -4,15 +4,23 @@ sentence-transformers computes the same vectors, but every process that embeds w
 four times the processor time and twice the memory.
 """
 
-from collections.abc import Iterator, Sequence
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from connectors.interfaces.embedding import Matrix
 from connectors.interfaces.threads import compute
 
-DIMENSION, HEADS, LAYERS = 384, 12, 6
-CPU_TOKENS, GPU_TOKENS = 512, 65536
+if TYPE_CHECKING:
+    import torch
+
+DIMENSION = 384
+HEADS = 12
+LAYERS = 6
+CPU_TOKENS = 512
+GPU_TOKENS = 65536
 """Tokens per batch, including padding. Small batches of similar length are fastest on a CPU."""
 
 
@@ -33,7 +41,7 @@ def cut_texts(folder: Path, texts: Sequence[str], max_length: int) -> list[bool]
 class MiniLm:
     """Weights and tokenizer of a folder. Not thread-safe."""
 
-    def __init__(self, folder: Path, device: Any, max_length: int) -> None:
+    def __init__(self, folder: Path, device: torch.device, max_length: int) -> None:
         from safetensors.torch import load_file
         from tokenizers import Tokenizer
 
@@ -56,17 +64,22 @@ class MiniLm:
         def work(batch: list[int]) -> Matrix:
             return self._vectors([tokens[position] for position in batch])
 
-        batches = ([position] for position in range(len(texts))) if alone else self._batches(tokens)
-        on_cpu = self.device.type == "cpu"
-        for batch, rows in (
-            compute(work, batches) if on_cpu else ((batch, work(batch)) for batch in batches)
-        ):
+        batches = self._batches(tokens)
+        if alone:
+            batches = ([position] for position in range(len(texts)))
+        results: Iterable[tuple[list[int], Matrix]] = ((batch, work(batch)) for batch in batches)
+        if self.device.type == "cpu":
+            results = compute(work, batches)
+        # In order of completion: each batch has the positions of its texts.
+        for batch, rows in results:
             vectors[batch] = rows
         return vectors
 
     def _batches(self, tokens: Sequence[Sequence[int]]) -> Iterator[list[int]]:
         """Yield the positions of texts of similar length, which need little padding."""
-        most = CPU_TOKENS if self.device.type == "cpu" else GPU_TOKENS
+        most = GPU_TOKENS
+        if self.device.type == "cpu":
+            most = CPU_TOKENS
         batch: list[int] = []
         for position in sorted(range(len(tokens)), key=lambda position: len(tokens[position])):
             if batch and (len(batch) + 1) * len(tokens[position]) > most:
@@ -90,7 +103,7 @@ class MiniLm:
         matrix: Matrix = normalize(means, dim=1).cpu().numpy()
         return matrix
 
-    def _states(self, ids: Any, mask: Any) -> Any:
+    def _states(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """Return the last hidden states of BERT (Devlin et al. 2019), shape (texts, tokens, 384)."""
         from torch.nn.functional import gelu, scaled_dot_product_attention
 
@@ -102,6 +115,7 @@ class MiniLm:
             table["word"][ids] + table["position"][: ids.shape[1]] + table["token_type"][0],
             "embeddings.LayerNorm",
         )
+        # The order of BERT: attention, sum and norm, then the inner layer, sum and norm (post-norm).
         for number in range(LAYERS):
             layer = f"encoder.layer.{number}"
             query, key, value = (
@@ -123,12 +137,12 @@ class MiniLm:
             states = self._norm(inner + states, f"{layer}.output.LayerNorm")
         return states
 
-    def _linear(self, rows: Any, name: str) -> Any:
+    def _linear(self, rows: torch.Tensor, name: str) -> torch.Tensor:
         from torch.nn.functional import linear
 
         return linear(rows, self.weights[f"{name}.weight"], self.weights[f"{name}.bias"])
 
-    def _norm(self, rows: Any, name: str) -> Any:
+    def _norm(self, rows: torch.Tensor, name: str) -> torch.Tensor:
         from torch.nn.functional import layer_norm
 
         return layer_norm(

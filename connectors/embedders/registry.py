@@ -1,12 +1,12 @@
 """Embedders by name, and the hashing embedder, which needs no download."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any
 
 from connectors.interfaces.embedding import Embedder, Matrix
 from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.json_values import Json
 from connectors.interfaces.progress import chunks
 from connectors.interfaces.text_forms import encodable
 from connectors.models.base.options import refuse_names
@@ -15,9 +15,7 @@ EMBEDDED = "embedded"
 """Name of the installed model, which needs no network and no download."""
 
 
-def open_embedder(
-    connector: str, model: str = "", options: Mapping[str, Any] | None = None
-) -> Embedder:
+def open_embedder(connector: str, model: str = "", options: Json | None = None) -> Embedder:
     """Return the embedder of a configuration; heavy imports wait until it embeds.
 
     `sentence_transformers`: `model` is a hub id, a folder, or `embedded` (the installed all-MiniLM-L6-v2); options
@@ -34,9 +32,7 @@ def open_embedder(
     return SentenceEmbedder(model or EMBEDDED, **settings)
 
 
-def check_embedder(
-    connector: str, model: str = "", options: Mapping[str, Any] | None = None
-) -> None:
+def check_embedder(connector: str, model: str = "", options: Json | None = None) -> None:
     """Check an embedder before a run: package, options, files, device; ConfigError.
 
     Loads no weights.
@@ -94,7 +90,8 @@ class HashingEmbedder:
         from sklearn.feature_extraction.text import HashingVectorizer
         from sklearn.preprocessing import normalize
 
-        shared: dict[str, Any] = {
+        # Counts are normalised once, after both parts are summed.
+        shared: Json = {
             "n_features": self.dimension,
             "norm": None,
             "decode_error": "replace",

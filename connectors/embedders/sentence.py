@@ -13,6 +13,7 @@ from connectors.artifacts.atomic_files import file_sha256
 from connectors.embedders.minilm import DIMENSION, MiniLm, cut_texts
 from connectors.interfaces.embedding import Matrix
 from connectors.interfaces.errors import ConfigError, MissingPackageError
+from connectors.interfaces.json_values import Json
 from connectors.interfaces.packages import pip_install
 from connectors.interfaces.progress import chunks
 from connectors.models.transformers.hub_files import (
@@ -37,8 +38,10 @@ EMBEDDED_LENGTH = 256
 """Maximum tokens of a text for `embedded`."""
 LIBRARY = "6"
 """Major version of sentence-transformers whose vectors `embedded` reproduces; part of its identity."""
-PART, BATCH = 1024, 32
-"""Texts per report of progress; texts per batch of the library."""
+PART = 1024
+"""Texts per report of progress."""
+BATCH = 32
+"""Texts per batch of the library."""
 
 _SETTINGS = (".json", ".txt", ".model")
 _NOT_NEEDED = ["onnx/*", "openvino/*", "*.onnx", "*.h5", "*.ot", "*.msgpack", "*.ckpt", "*.md"]
@@ -61,7 +64,9 @@ class SentenceEmbedder:
         max_length: int | None = None,
         revision: str | None = None,
     ) -> None:
-        package = "torch" if model == "embedded" else "sentence_transformers"
+        package = "sentence_transformers"
+        if model == "embedded":
+            package = "torch"
         if importlib.util.find_spec(package) is None:
             raise MissingPackageError(package.replace("_", "-"), "local")
         self.model = model
@@ -85,17 +90,15 @@ class SentenceEmbedder:
                     f"embedder.model: {folder} contains no config.json. Use the folder of a saved model."
                 )
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.model, self.device, self.max_length, self.revision)
 
     @property
     def name(self) -> str:
         """Readable name."""
-        return (
-            "all-MiniLM-L6-v2"
-            if self.model == "embedded"
-            else self.model.rstrip("/").rsplit("/", 1)[-1]
-        )
+        if self.model == "embedded":
+            return "all-MiniLM-L6-v2"
+        return self.model.rstrip("/").rsplit("/", 1)[-1]
 
     @cached_property
     def identity(self) -> str:
@@ -103,9 +106,10 @@ class SentenceEmbedder:
         folder = self._folder
         require_weights("embedder.model", folder)
         length = self.max_length or _configured_length(folder)
-        library = (
-            LIBRARY if self.model == "embedded" else version("sentence-transformers").split(".")[0]
-        )
+        library = LIBRARY
+        if self.model != "embedded":
+            library = version("sentence-transformers").split(".")[0]
+        # The text is part of the keys of stored vectors: a change would compute all of them again.
         return (
             f"sentence_transformers;model={self.name};weights={digest_of(weights_of(folder), folder)};"
             f"settings={digest_of(files_of(folder, _SETTINGS), folder)};max_length={length};"
@@ -115,9 +119,9 @@ class SentenceEmbedder:
     @cached_property
     def dimension(self) -> int:
         """Length of a vector."""
-        return (
-            DIMENSION if self.model == "embedded" else int(self._loaded.get_embedding_dimension())
-        )
+        if self.model == "embedded":
+            return DIMENSION
+        return int(self._loaded.get_embedding_dimension())
 
     def embed(self, texts: Sequence[str], advance: Callable[[int], None] | None = None) -> Matrix:
         """Return float32 vectors, shape (texts, dimension), in order.
@@ -142,11 +146,9 @@ class SentenceEmbedder:
         """
         import numpy as np
 
-        return (
-            self._encode(texts, alone=True)
-            if texts
-            else np.empty((0, self.dimension), dtype=np.float32)
-        )
+        if not texts:
+            return np.empty((0, self.dimension), dtype=np.float32)
+        return self._encode(texts, alone=True)
 
     def _encode(self, texts: Sequence[str], alone: bool) -> Matrix:
         import numpy as np
@@ -155,9 +157,12 @@ class SentenceEmbedder:
             model = self._loaded
             if isinstance(model, MiniLm):
                 return model.encode(texts, alone)
+            size = BATCH
+            if alone:  # padding of a batch changes the last bits of its vectors
+                size = 1
             vectors = model.encode(
                 list(texts),
-                batch_size=1 if alone else BATCH,
+                batch_size=size,
                 normalize_embeddings=True,
                 show_progress_bar=False,
             )
@@ -219,5 +224,7 @@ def _embedded_folder() -> Path:
 
 def _configured_length(folder: Path) -> str:
     file = folder / "sentence_bert_config.json"
-    settings = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    settings: Json = {}
+    if file.exists():
+        settings = json.loads(file.read_text(encoding="utf-8"))
     return str(settings.get("max_seq_length", "model"))

@@ -33,6 +33,7 @@ def read_terms(where: TermsRef) -> tuple[str, ...]:
             f"{display_path(source)} has no rank column '{where.rank}'. Set vocabulary.rank to '' for the file's order."
         )
     ranks = [_number(rank, source, row) for row, rank in enumerate(columns[where.rank])]
+    # Python's sort is stable: equal ranks stay in the order of the file.
     return tuple(terms[row] for row in sorted(range(len(terms)), key=ranks.__getitem__))
 
 
@@ -63,7 +64,9 @@ def _lines(path: str) -> list[str]:
             first = next(lines, "")
             if _has_vector(first):
                 return [line.split(" ", 1)[0] for line in (first, *lines)]
-            return [first, *lines] if first else []
+            if not first:
+                return []
+            return [first, *lines]
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(
             f"{path} cannot be read as UTF-8 text with one term per line ({error})."

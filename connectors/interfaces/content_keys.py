@@ -14,6 +14,7 @@ def canonical(value: object) -> str:
 
     Sets are refused: their order differs between processes.
     """
+    # Every stored key, hash and signature depends on this text: another separator or escape would change all of them.
     return json.dumps(
         value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_plain
     )

@@ -7,7 +7,9 @@ _HOUR = 3600
 
 def counted(number: int, noun: str) -> str:
     """Return a number with its noun, which gets an s unless the number is 1."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+    if number != 1:
+        noun += "s"
+    return f"{number:,} {noun}"
 
 
 def duration(seconds: float) -> str:

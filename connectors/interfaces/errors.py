@@ -1,18 +1,47 @@
-"""Errors that a user can act on."""
+"""Errors that a user can act on.
+
+    WaspError                       exit code 1
+    |- ConfigError                  2: nothing was read or spent
+    |  |- ProblemsError             several problems, one line each
+    |  |- MissingPackageError       an extra that is not installed
+    |  |- InputError                a faulty file that is not private
+    |  |  |- EncodingError          bytes that are not UTF-8
+    |  |  |- NoRowsError            no rows
+    |  |  `- PlaceError             an unreachable source of rows
+    |  |- NoFittingRowsError        no row fits the task
+    |  `- PrivateInputError         invalid private rows: a code, never content
+    |- BudgetError                  3: not enough privacy budget, nothing was spent
+    |  |- DeltaBudgetError          not enough delta for trainings
+    |  `- PartBudgetError           not enough in one part of a divided cap
+    |- MoneyError                   4: the next call would exceed the spending limit
+    |- ApprovalError                5: rejected, or not approved in time
+    |- LedgerError                  the privacy ledger is unreachable or inconsistent
+    |  `- LostArtifactsError        a slot that was released for other candidates
+    |- ArtifactError                a file that is missing, damaged or not writable
+    |- AuditError                   a claim that an audit disproved
+    |- PartyError                   a party that did not send its data
+    |- TemporaryError               worth a retry
+    |- TooFewTextsError             too few texts for a release, which was not drawn
+    `- FinalError                   no retry of this model can help
+       `- ModelsDownError           every model of the run is down
+
+Connectors raise errors of their own below these: `CallFailed` and `EndpointRefusal` of language models.
+"""
 
 import difflib
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from connectors.interfaces.packages import install_command
 
 
 def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     """Return a question with the name that resembles a misspelt one, with a space before it; empty if none does."""
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)
-    return f" Did you mean '{near[0]}'?" if near else ""
+    for near in difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff):
+        return f" Did you mean '{near}'?"
+    return ""
 
 
 class WaspError(Exception):
@@ -23,11 +52,12 @@ class WaspError(Exception):
 
     exit_code: ClassVar[int] = 1
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    # By default, pickle calls the constructor with the message, which most of these errors do not take.
+    def __reduce__(self) -> tuple[object, ...]:
         return _restored, (type(self), self.args), self.__dict__
 
 
-def _restored(kind: type[WaspError], arguments: tuple[Any, ...]) -> WaspError:
+def _restored(kind: type[WaspError], arguments: tuple[object, ...]) -> WaspError:
     """Return an error from another process with its message, whatever its constructor takes."""
     return kind.__new__(kind, *arguments)
 
@@ -103,7 +133,9 @@ class PrivateInputError(ConfigError):
     """
 
     def __init__(self, code: str, details: Path, source: str = "") -> None:
-        of = f" of {source}" if source else ""
+        of = ""
+        if source:
+            of = f" of {source}"
         super().__init__(
             f"Private rows{of} were refused ({code}). Row numbers and reasons are in {details}."
         )
@@ -134,9 +166,12 @@ class BudgetError(WaspError):
         cap: float | None = None,
         group: str = "",
     ) -> None:
-        of = "" if cap is None else f" of the cap {cap:.4g}"
-        same = f" (group '{group}': a release from one dataset is charged to all)" if group else ""
-        total = ""
+        of = same = total = ""
+        if cap is not None:
+            of = f" of the cap {cap:.4g}"
+        if group:
+            same = f" (group '{group}': a release from one dataset is charged to all)"
+        # A reader who subtracts expects that needs - left is missing.
         if cap is not None and math.isfinite(missing) and needs - left > missing * (1 + 1e-3):
             total = f" (the total would be {cap + missing:.4g}: epsilons of several releases do not simply add up)"
         super().__init__(
@@ -153,8 +188,9 @@ class BudgetError(WaspError):
 
     def __str__(self) -> str:
         text = super().__str__()
-        is_complete = not self.default or NO_OWNER in text  # the message of a run repeats this text
-        return text if is_complete else f"{text}{default_cap_advice(self.dataset)}"
+        if not self.default or NO_OWNER in text:  # the message of a run repeats this text
+            return text
+        return f"{text}{default_cap_advice(self.dataset)}"
 
 
 def default_cap_advice(dataset: str, declare: str = "") -> str:
@@ -197,7 +233,9 @@ class PartBudgetError(BudgetError):
         part: tuple[float, float],
     ) -> None:
         super().__init__(needs, left, missing, dataset)
-        kind = "trainings by DP-SGD" if trained else "releases other than trainings"
+        kind = "releases other than trainings"
+        if trained:
+            kind = "trainings by DP-SGD"
         self.args = (
             f"Dataset '{dataset}': the part of the cap for {kind} is epsilon {part[0]:.4g} at delta {part[1]:.3g}; "
             f"needs epsilon {needs:.4g}, left {left:.4g}. The cap was divided before the first result, and no later "

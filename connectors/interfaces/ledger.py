@@ -4,6 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+Event = Mapping[str, Any]
+"""One mechanism of the accountant in plain JSON values; its type decides which others it has."""
+
 ABOUT: Final = "about"
 """Key of the event fields that describe the release and have no cost: sides of a vote, parties of a sum."""
 
@@ -19,7 +22,7 @@ class Charge:
     """
 
     mechanism: str
-    event: Mapping[str, Any]
+    event: Event
     sensitivity: float
     sensitivity_reason: str
     noise_scale: float
@@ -85,5 +88,5 @@ class StoredRelease:
     entry_hash: str
 
 
-Compose = Callable[[Sequence[Mapping[str, Any]], float], float]
+Compose = Callable[[Sequence[Event], float], float]
 """(events, delta) -> epsilon of their composition, valid under adaptive choice. The ledger checks caps with it."""

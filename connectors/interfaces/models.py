@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
+from connectors.interfaces.json_values import Json
 from connectors.interfaces.prompts import Prompt
 
 
@@ -40,7 +41,7 @@ class ModelSpec:
     name: str
     connector: str
     model: str = ""
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Json = field(default_factory=dict)
     home: Path | None = None
 
 
@@ -66,9 +67,10 @@ class Completion:
     @property
     def usage(self) -> Usage:
         """The cost of this call."""
-        estimated_dollars = self.dollars if self.estimated else 0.0
-        counts = (self.tokens_in, self.tokens_out)
-        return Usage(1, *counts, self.dollars, int(self.estimated), estimated_dollars)
+        usage = Usage(1, self.tokens_in, self.tokens_out, self.dollars)
+        if self.estimated:
+            usage = replace(usage, estimated_calls=1, estimated_dollars=self.dollars)
+        return usage
 
 
 Keep = Callable[[int, Completion], None]

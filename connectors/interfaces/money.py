@@ -18,4 +18,6 @@ def of_which_estimated(amount: float) -> str:
 
     An amount is estimated if servers did not report all its tokens.
     """
-    return f" (of which {format_dollars(amount)} estimated)" if amount else ""
+    if not amount:
+        return ""
+    return f" (of which {format_dollars(amount)} estimated)"

@@ -5,7 +5,8 @@ import shlex
 import sys
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+
+from connectors.interfaces.json_values import Json
 
 PROJECT = "wasp-synth"
 UNPINNED = ("litellm",)
@@ -18,7 +19,9 @@ def pip_install() -> str:
     Environments of uv have no pip.
     """
     python = shlex.quote(sys.executable)
-    return f"{python} -m pip install" if find_spec("pip") else f"uv pip install --python {python}"
+    if find_spec("pip") is None:
+        return f"uv pip install --python {python}"
+    return f"{python} -m pip install"
 
 
 def install_command(extra: str) -> str:
@@ -33,16 +36,17 @@ def install_command(extra: str) -> str:
     folder = Path(unquote(urlsplit(str(source.get("url", ""))).path))
     if "dir_info" not in source or not folder.is_dir():
         return f"{pip_install()} '{PROJECT}[{extra}]'"
-    editable = " -e" if source["dir_info"].get("editable") else ""
     lock = folder / "requirements.lock"
-    target = f"{editable} {shlex.quote(f'{folder}[{extra}]')}"
+    target = f" {shlex.quote(f'{folder}[{extra}]')}"
+    if source["dir_info"].get("editable"):
+        target = f" -e{target}"
     python = shlex.quote(sys.executable)
     if lock.is_file() and extra not in UNPINNED:  # pip refuses hashes together with a folder
         return f"{python} -m uv pip install --python {python} -c {shlex.quote(str(lock))}{target}"
     return f"{pip_install()}{target}"
 
 
-def _source() -> dict[str, Any]:
+def _source() -> Json:
     """Return the origin of this installation (PEP 610), empty for an index package.
 
     In a checkout, Python first finds build metadata, which lacks the origin. Therefore all distributions are read.

@@ -32,6 +32,7 @@ class Prompt:
 
     def stream_seed(self, identity: str) -> int:
         """Return the seed, 128 bits, of all draws that a model of this machine makes for this prompt."""
+        # With the identity: two models that get the same prompt draw independently.
         return int.from_bytes(sha256((identity + self.key).encode()).digest()[:16], "big")
 
     @property

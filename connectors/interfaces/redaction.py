@@ -29,6 +29,7 @@ def remember(value: str) -> None:
 
 def redact(text: str) -> str:
     """Return `text` without used keys, secret variables' values and address passwords."""
+    # Longest first: a key that contains another one would otherwise be hidden only in part.
     for value in sorted({*_secrets, *_variables()}, key=len, reverse=True):
         text = text.replace(value, HIDDEN)
     return _QUERY.sub(rf"\1{HIDDEN}", _PASSWORD.sub(rf"\1:{HIDDEN}@", text))
@@ -41,9 +42,11 @@ def redact_output(text: str) -> str:
 
 def redact_error(error: BaseException) -> None:
     """Remove secrets from the arguments of an error: a caller may store them."""
-    error.args = tuple(
-        redact(argument) if isinstance(argument, str) else argument for argument in error.args
-    )
+    arguments = list(error.args)
+    for position, argument in enumerate(arguments):
+        if isinstance(argument, str):
+            arguments[position] = redact(argument)
+    error.args = tuple(arguments)
 
 
 def guard_logs() -> None:
@@ -72,6 +75,7 @@ class _Guarded:
             record.msg = redacted
             record.args = ()
         if record.exc_info and record.exc_info[1] is not None:
+            # A formatter prints this text, if there is one, instead of formatting the error itself.
             record.exc_text = redact(
                 "".join(traceback.format_exception(record.exc_info[1])).rstrip("\n")
             )

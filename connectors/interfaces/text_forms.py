@@ -14,6 +14,7 @@ def encodable(text: str) -> str:
     """
     if text.isascii():
         return text
+    # UTF-16 writes a character beyond 16 bits as a pair of surrogates, so decoding joins them.
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -32,7 +33,10 @@ def normalizable(text: str) -> str:
     parts = []
     marks = 0
     for letter in text:
-        marks = marks + 1 if unicodedata.combining(letter) else 0
+        if unicodedata.combining(letter):
+            marks += 1
+        else:
+            marks = 0
         if marks > MAX_MARKS:
             parts.append(_JOINER)
             marks = 1
@@ -45,6 +49,7 @@ _JOINER = "\N{COMBINING GRAPHEME JOINER}"
 
 def normal_form(text: str) -> str:
     """Return the form for comparing texts: NFC, case folded, white space collapsed."""
+    # Before and after: folding depends on the form, and its result need not be normal.
     folded = unicodedata.normalize(
         "NFC", unicodedata.normalize("NFC", normalizable(text)).casefold()
     )
@@ -53,9 +58,10 @@ def normal_form(text: str) -> str:
 
 def plain_text(text: str) -> str:
     """Return the text in lower case, without punctuation and symbols, with single spaces."""
-    letters = (
-        " " if unicodedata.category(letter)[0] in "PS" else letter for letter in text.lower()
-    )
+    letters = list(text.lower())
+    for position, letter in enumerate(letters):
+        if unicodedata.category(letter)[0] in "PS":
+            letters[position] = " "
     return " ".join("".join(letters).split())
 
 
@@ -116,8 +122,11 @@ def _number_form(number: Decimal) -> str:
     if number != number.to_integral_value():
         number = _as_stored_in_32_bits(number)
     plain = f"{number:f}"
-    plain = plain.rstrip("0").rstrip(".") if "." in plain else plain
-    return "0" if plain == "-0" else plain
+    if "." in plain:
+        plain = plain.rstrip("0").rstrip(".")
+    if plain == "-0":
+        return "0"
+    return plain
 
 
 def _as_stored_in_32_bits(number: Decimal) -> Decimal:
@@ -141,14 +150,19 @@ def _time_form(time: re.Match[str]) -> str:
     day, minute, second, fraction, zone = time.groups(default="")
     try:
         moment = datetime.fromisoformat(f"{day} {minute}:{second or '00'}{zone}")
-        moment = moment.astimezone(UTC) if zone else moment
+        if zone:
+            moment = moment.astimezone(UTC)
     except (ValueError, OverflowError):
         return time.string
     fraction = fraction.rstrip("0")
     if not zone and not fraction and moment.time() == datetime.min.time():
         return day
-    seconds = moment.replace(tzinfo=None).isoformat(" ", "seconds")
-    return f"{seconds}{f'.{fraction}' if fraction else ''}{'+00:00' if zone else ''}"
+    form = moment.replace(tzinfo=None).isoformat(" ", "seconds")
+    if fraction:  # as digits: `datetime` has only six of them
+        form += f".{fraction}"
+    if zone:
+        form += "+00:00"
+    return form
 
 
 MAX_NAME_LENGTH = 200

@@ -73,11 +73,14 @@ def computes_bfloat16() -> bool:
 
 def cpu_quota(folder: Path = CGROUP) -> int | None:
     """Return the cores of the container's CPU limit, at least 1; None without a limit."""
+    # Version 2 of control groups, then version 1. A limit of `max` in version 2 is no number: ValueError.
     for files in (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")):
         with suppress(OSError, ValueError):
             text = " ".join((folder / file).read_text(encoding="ascii") for file in files)
             quota, period = (int(part) for part in text.split())
-            return max(1, quota // period) if quota > 0 else None
+            if quota <= 0:  # no limit, in the older of the two forms
+                return None
+            return max(1, quota // period)
     return None
 
 
@@ -106,6 +109,7 @@ def _take_one_core() -> None:
     """
     import torch
 
+    # One thread at a time: between the two calls, the default is wrong for any other thread that starts.
     with _STARTING:
         number = torch.get_num_threads()
         torch.set_num_threads(1)

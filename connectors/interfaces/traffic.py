@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 STEPS = 8
 """Classes of latencies per doubling: a percentile is exact to 5 %."""
@@ -73,20 +72,25 @@ class Traffic:
 
 def class_of(seconds: float) -> str:
     """Return the class of a duration: k for 2**(k / 8) to 2**((k + 1) / 8) milliseconds."""
+    # At least a millisecond: a duration of 0 has no logarithm. A text, because it is a key of JSON.
     return str(math.floor(STEPS * math.log2(max(seconds, 1e-3) * 1000)))
 
 
-def traffic_of(model: Any) -> dict[str, Traffic]:
+def traffic_of(model: object) -> dict[str, Traffic]:
     """Return the calls so far of a model by host; empty if it does not count them."""
-    return dict(model.traffic()) if hasattr(model, "traffic") else {}
+    if not hasattr(model, "traffic"):
+        return {}
+    return dict(model.traffic())
 
 
-def state_of(model: Any) -> str:
+def state_of(model: object) -> str:
     """Return a short text about a model's calls, or its present batch, for a progress line; empty without any."""
     if batch := getattr(model, "batch_in_progress", 0):
         return f"writing a batch of {batch}"
     total = sum(traffic_of(model).values(), Traffic())
-    flying, limit = model.in_flight() if hasattr(model, "in_flight") else (0, 0)
+    flying = limit = 0
+    if hasattr(model, "in_flight"):
+        flying, limit = model.in_flight()
     if not total.answered and not flying:
         return ""
     troubles = {"refused": total.refused, "failed": total.failed, "timed out": total.timed_out}
@@ -96,4 +100,6 @@ def state_of(model: Any) -> str:
         f"{flying} of {limit} in flight",
         *(f"{count} {name}" for name, count in troubles.items() if count),
     ]
-    return ", ".join([*parts, *([] if late is None else [f"p95 {late:.2g} s"])])
+    if late is not None:
+        parts.append(f"p95 {late:.2g} s")
+    return ", ".join(parts)

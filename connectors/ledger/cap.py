@@ -21,10 +21,9 @@ from connectors.interfaces.errors import (
     LostArtifactsError,
     PartBudgetError,
 )
-from connectors.interfaces.ledger import Compose, ReleaseRequest
+from connectors.interfaces.ledger import Compose, Event, ReleaseRequest
 from connectors.ledger.state import (
     Cap,
-    Event,
     RunAccount,
     State,
     charge_fields,
@@ -35,6 +34,7 @@ from connectors.ledger.state import (
 )
 
 SLACK = 1e-9
+"""Relative excess that is rounding: a plan that is calibrated to the whole cap can come out a last digit above it."""
 
 Plan = tuple[Sequence[Event], float]
 """Planned events and the delta of their plan."""
@@ -74,11 +74,17 @@ class CapCheck:
         the proportion of that plan. A plan without trainings leaves them nothing, a plan of trainings only leaves
         nothing else.
         """
-        plan = state.first_plan()
-        first = request if plan is None else (plan.noisy, plan.delta)
-        if state.cap is None or (state.trainings is None and first is None):
+        if state.cap is None:
             return None
-        share = state.trainings or self._proportion(*(first or ((), 0.0)))
+        plan = state.first_plan()
+        if plan is not None:
+            request = (plan.noisy, plan.delta)
+        if state.trainings is not None:
+            share = state.trainings
+        elif request is not None:
+            share = self._proportion(*request)
+        else:
+            return None
         return share[0] * state.cap.epsilon, share[1] * state.cap.delta
 
     def refusal(
@@ -96,15 +102,20 @@ class CapCheck:
         both = [*current, *requested]
         refusal = None
         exposed = any(map(exposes, requested))
-        total = math.inf if exposed else self.total(both, cap.delta)
+        total = needs = math.inf
+        if not exposed:
+            total = self.total(both, cap.delta)
+        # The whole cap first: if it does not suffice, no division of it would.
         if total <= cap.epsilon * (1 + SLACK):
             refusal = self._part_refusal(state, cap, current, (requested, delta))
         else:
             left = max(0.0, cap.epsilon - self.total(current, cap.delta))
-            needs = math.inf if exposed else self.total(requested, cap.delta)
+            if not exposed:
+                needs = self.total(requested, cap.delta)
             refusal = BudgetError(
                 needs, left, total - cap.epsilon, state.dataset, cap.epsilon, state.group
             )
+            # Only the deltas of trainings alone can make a noisy total infinite: they exceed the cap's.
             if math.isinf(total) and not exposed:
                 refusal = DeltaBudgetError(own_delta(both), cap.delta, needs, left, state.dataset)
         if refusal is not None and state.capped_by_default:
@@ -135,13 +146,14 @@ class CapCheck:
         """
         requested = [dict(request.charge.event)]
         delta = states[0].runs[request.run_id].delta
-        refusals = (
-            self.refusal(
-                state, [*state.spent(), *(state.reserved() if extra else ())], requested, delta
-            )
-            for state in states
-        )
-        return next((refusal for refusal in refusals if refusal is not None), None)
+        for state in states:
+            current = state.spent()
+            if extra:
+                current += state.reserved()
+            refusal = self.refusal(state, current, requested, delta)
+            if refusal is not None:
+                return refusal
+        return None
 
     def _part_refusal(
         self, state: State, cap: Cap, current: Sequence[Event], request: Plan
@@ -149,15 +161,23 @@ class CapCheck:
         """Return the error if `request` exceeds its part of a divided cap, else None."""
         part = self.trainings_part(state, request) or (0.0, 0.0)
         for trained in (True, False):
-            epsilon, delta = part if trained else (cap.epsilon - part[0], cap.delta - part[1])
             requested = [event for event in request[0] if is_training(event) == trained]
             if not requested or (not trained and part == (0.0, 0.0)):
                 continue  # an undivided cap was checked as a whole
+            epsilon, delta = part
+            if not trained:
+                epsilon = cap.epsilon - part[0]
+                delta = cap.delta - part[1]
             before = [event for event in current if is_training(event) == trained]
-            total = self.total([*before, *requested], delta) if delta > 0 else math.inf
+            # At delta 0 no Gaussian noise has a finite epsilon: such a part pays for nothing.
+            left = 0.0
+            needs = total = math.inf
+            if delta > 0:
+                total = self.total([*before, *requested], delta)
             if total > epsilon * (1 + SLACK):
-                left = max(0.0, epsilon - self.total(before, delta)) if delta > 0 else 0.0
-                needs = self.total(requested, delta) if delta > 0 else math.inf
+                if delta > 0:
+                    left = max(0.0, epsilon - self.total(before, delta))
+                    needs = self.total(requested, delta)
                 return PartBudgetError(
                     needs, left, total - epsilon, state.dataset, trained, (epsilon, delta)
                 )
@@ -172,6 +192,7 @@ class CapCheck:
             return 0.0, 0.0
         if not others or own >= delta:
             return 1.0, 1.0
+        # Epsilons are added up across the two parts, so their proportion is that of epsilons and not of mu^2.
         epsilon = self.total(trainings, own)
         return epsilon / (epsilon + self.total(others, delta - own)), own / delta
 
@@ -221,6 +242,7 @@ def admit(state: State, request: ReleaseRequest) -> tuple[RunAccount, bool]:
     reservation for that: the extra release is compared with the cap by itself.
     """
     run = state.runs.get(request.run_id)
+    # The slot and not the key: other candidates have another key, and a second release of the slot costs again.
     before = [entry for entry in state.of_run.get(request.run_id, ()) if entry.slot == request.slot]
     if run is None or not (run.open or before):
         raise LedgerError(

@@ -5,7 +5,6 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
-from typing import Any
 
 from sqlalchemy import Connection, insert, select, update
 
@@ -79,7 +78,8 @@ class Chains:
         if lock:
             compared = _compare(db, known, compared)
         state = _read_on(db, known.copy(), head)
-        self._known[dataset] = state, compared  # of two threads either state is right
+        # Without a lock: of two threads that write here, either state is valid, and the older one only reads more.
+        self._known[dataset] = state, compared
         return state.copy()
 
     def members(self, db: Connection, dataset: str) -> set[str]:
@@ -90,7 +90,9 @@ class Chains:
         )
         later = query.where(ENTRIES.c.number > known.entries).order_by(ENTRIES.c.number.desc())
         latest = db.execute(later.limit(1)).scalar()
-        return set(json.loads(latest)["members"]) if latest else set(known.members)
+        if latest is None:
+            return set(known.members)
+        return set(json.loads(latest)["members"])
 
 
 def _compare(db: Connection, known: State, start: int) -> int:
@@ -98,9 +100,12 @@ def _compare(db: Connection, known: State, start: int) -> int:
     expected = known.hashes[start : start + RECHECKED]
     entries = read_entries(db, known.dataset, start, len(expected))
     end = start + len(expected)
-    if [entry.hash if entry.hash == entry.sealed() else "" for entry in entries] != expected:
+    actual = [(entry.hash, entry.sealed()) for entry in entries]
+    if actual != [(hash_, hash_) for hash_ in expected]:
         raise damaged(known.dataset, f"one of the entries {start + 1} to {end} was changed")
-    return end if end < known.entries else 0
+    if end < known.entries:
+        return end
+    return 0  # the next locked read starts the next round
 
 
 def lock_group(db: Connection, dataset: str, chains: Chains) -> tuple[State, ...] | None:
@@ -110,13 +115,18 @@ def lock_group(db: Connection, dataset: str, chains: Chains) -> tuple[State, ...
     more lock while holding others could deadlock.
     """
     members = chains.members(db, dataset)
+    # Sorted: two transactions that lock one group in different orders would wait for each other.
     states = {name: chains.load(db, name, lock=True) for name in sorted({dataset, *members})}
     own = states.pop(dataset)
-    return (own, *states.values()) if {*own.members, dataset} == {dataset, *states} else None
+    # The members were read without a lock, so another transaction can have merged groups since then.
+    if {*own.members, dataset} != {dataset, *states}:
+        return None
+    return (own, *states.values())
 
 
 def lock_book(db: Connection) -> None:
     """Let only one transaction at a time register datasets."""
+    # New datasets have no row that could be locked, so registrations lock the one row of the ledger.
     with reported():
         db.execute(select(BOOK).where(BOOK.c.id == 1).with_for_update()).one()
 
@@ -140,12 +150,14 @@ def append(db: Connection, state: State, draft: Entry) -> Entry:
     return entry
 
 
-def stored_bytes(value: Any) -> bytes:
+def stored_bytes(value: str | bytes | memoryview) -> bytes:
     """Return an output from the driver as bytes.
 
     Only manual changes produce text; it is encoded.
     """
-    return value.encode() if isinstance(value, str) else bytes(value)
+    if isinstance(value, str):
+        return value.encode()
+    return bytes(value)  # PostgreSQL's driver returns a view
 
 
 def output_hash(output: bytes) -> str:
@@ -168,6 +180,7 @@ def stored_release(db: Connection, request: ReleaseRequest) -> StoredRelease | N
     if row is None:
         return None
     columns = dict(row)
+    # Compared with the chain at each use: the table of outputs alone proves nothing.
     output = stored_bytes(columns.pop("output"))
     entry = Entry(**columns)
     if (
@@ -176,6 +189,7 @@ def stored_release(db: Connection, request: ReleaseRequest) -> StoredRelease | N
         or entry.step_key != request.step_key
     ):
         raise damaged(request.dataset, f"the output of entry {entry.number} was changed")
+    # Otherwise the run would report noise that its output does not have.
     if cost_of(entry.event) != cost_of(request.charge.event):
         raise LedgerError(
             f"Run {request.run_id}, slot {request.slot}: this step key was released with other noise "

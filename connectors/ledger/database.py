@@ -5,9 +5,9 @@ import logging
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 from sqlalchemy import (
     Connection,
@@ -34,7 +34,8 @@ WAIT_SECONDS = 600
 NOTICE_SECONDS = 3.0
 """Wait after which the user learns why nothing happens."""
 VERSION = select(BOOK.c.version).where(BOOK.c.id == 1)
-_SETUP_LOCK = 7_420_719_371  # any constant: the advisory lock for creating the tables
+# Any constant; all versions must use the same one, or two of them would create the tables at once.
+_SETUP_LOCK = 7_420_719_371
 _POSTGRES_SETTINGS = (
     # If the server could lose a commit, a release could get out without a charge.
     "SET LOCAL synchronous_commit = on",
@@ -43,6 +44,14 @@ _POSTGRES_SETTINGS = (
     "SET LOCAL idle_in_transaction_session_timeout = 0",
 )
 _log = logging.getLogger(__name__)
+
+
+class _Options(TypedDict, total=False):
+    """Execution options of a transaction."""
+
+    ledger_writes: bool
+    isolation_level: Literal["REPEATABLE READ"]
+    postgresql_readonly: bool
 
 
 class LedgerStore:
@@ -74,7 +83,7 @@ class LedgerStore:
         """Open a write transaction: durable commit at the end, rollback on any exception."""
         with self._translated():
             engine = self._open()
-            with _transaction(engine, ledger_writes=True) as db:
+            with _transaction(engine, {"ledger_writes": True}) as db:
                 if self._is_postgres:
                     for setting in _POSTGRES_SETTINGS:
                         db.exec_driver_sql(setting)
@@ -90,7 +99,9 @@ class LedgerStore:
         if not self._is_postgres:
             yield True
             return
+        # PostgreSQL locks numbers of 64 bits. A hash is the same in all processes, unlike Python's own.
         number = int.from_bytes(hashlib.sha256(f"wasp {name}".encode()).digest()[:8], signed=True)
+        # Without a transaction: an open one would stay idle for the hours of a run and stop the server's clean-up.
         with self._translated():
             db = self._open().connect().execution_options(isolation_level="AUTOCOMMIT")
         # Outside _translated: errors of the block are not ledger errors.
@@ -109,19 +120,20 @@ class LedgerStore:
     def _open(self) -> Engine:
         with self._guard:
             if self._engine is None:
+                # Stored last: if a check fails, the next use repeats all of them.
                 engine = self._create_engine()
                 _prepare(engine, self.shown)
                 self._compare_heads(engine)
                 self._engine = engine
             return self._engine
 
-    def _snapshot(self, engine: Engine) -> Any:
-        postgres = (
-            {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
-            if self._is_postgres
-            else {}
+    def _snapshot(self, engine: Engine) -> AbstractContextManager[Connection]:
+        if not self._is_postgres:  # each transaction of SQLite is a snapshot
+            return _transaction(engine, {})
+        # By default each statement of PostgreSQL sees newer commits, and a chain could end behind the head read first.
+        return _transaction(
+            engine, {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
         )
-        return _transaction(engine, **postgres)
 
     def _compare_heads(self, engine: Engine) -> None:
         if self._heads is not None:
@@ -212,7 +224,7 @@ def reported() -> Iterator[None]:
 
 
 @contextmanager
-def _transaction(engine: Engine, **options: Any) -> Iterator[Connection]:
+def _transaction(engine: Engine, options: _Options) -> Iterator[Connection]:
     with ExitStack() as stack:
         with reported():  # SQLite waits here, PostgreSQL at the first locked row
             db = stack.enter_context(engine.connect()).execution_options(**options)
@@ -220,7 +232,7 @@ def _transaction(engine: Engine, **options: Any) -> Iterator[Connection]:
         yield db
 
 
-def _engine(url: URL, arguments: dict[str, Any]) -> Engine:
+def _engine(url: URL, arguments: dict[str, object]) -> Engine:
     # hide_parameters: the error of a failed insert must not contain an unreleased noisy output.
     return create_engine(url, poolclass=NullPool, hide_parameters=True, connect_args=arguments)
 
@@ -232,16 +244,20 @@ def _configure_sqlite(connection: Any, _: object) -> None:
 
 
 def _begin_sqlite(db: Connection) -> None:
-    writes = db.get_execution_options().get("ledger_writes", False)
-    db.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+    if db.get_execution_options().get("ledger_writes", False):
+        # A lock that is taken at the first write instead would fail if another process wrote since the first read.
+        db.exec_driver_sql("BEGIN IMMEDIATE")
+    else:
+        db.exec_driver_sql("BEGIN")
 
 
 def _prepare(engine: Engine, shown: str) -> None:
+    version = None
     with engine.connect() as db, db.begin():
-        ready = inspect(db).has_table(BOOK.name)
-        version = db.execute(VERSION).scalar() if ready else None
+        if inspect(db).has_table(BOOK.name):
+            version = db.execute(VERSION).scalar()
     if version is None or version < SCHEMA:
-        with _transaction(engine, ledger_writes=True) as db:
+        with _transaction(engine, {"ledger_writes": True}) as db:
             if db.dialect.name == "postgresql":
                 db.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_SETUP_LOCK})")
             METADATA.create_all(db)  # all of a new ledger, those of later formats in an older one
@@ -256,6 +272,9 @@ def _prepare(engine: Engine, shown: str) -> None:
 
 
 def _first_line(error: SQLAlchemyError) -> str:
-    cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
-    lines = str(cause).strip().splitlines()
-    return lines[0] if lines else type(cause).__name__
+    cause: BaseException = error
+    if isinstance(error, DBAPIError) and error.orig is not None:
+        cause = error.orig  # the driver's error: SQLAlchemy adds the statement and a link
+    for line in str(cause).strip().splitlines():
+        return line
+    return type(cause).__name__

@@ -50,11 +50,14 @@ def join(
     states = [load(db, member, lock=True) for member in union]
     if all((state.group, list(state.members)) == (name, union) for state in states):
         return
+    detail: dict[str, object] = {"group": name, "members": union}
+    if why:  # no key in groups of the owner: keys are part of the hash
+        detail["why"] = sorted(why)
     for state in states:
-        detail = {"group": name, "members": union, **({"why": sorted(why)} if why else {})}
         before = {*state.members, state.dataset}
         write(state, Entry(state.dataset, JOINED, who, detail_json=canonical(detail)))
         for other in states:
+            # Members from before have repeated the entries of each other: a second copy would charge them twice.
             if other.dataset not in before:
                 for entry in _earlier_entries(other):
                     write(state, repeat(entry, state, carried=True))
@@ -67,6 +70,7 @@ def join_related(
 
     The group keeps the name of an existing group, first that of `dataset`. `related`: common marks by dataset.
     """
+    # `apart`: the owner took the dataset out of their group, and the same marks must not put it back.
     others = sorted(set(related) - {dataset} - load(db, dataset, lock=False).apart)
     groups = {other: load(db, other, lock=False).group for other in (dataset, *others)}
     if not others or (len(set(groups.values())) == 1 and groups[dataset]):
@@ -98,7 +102,11 @@ def leave(states: Sequence[State], who: str, write: Write) -> None:
             "that are charged to all of them. Continue with their common budget."
         )
     remaining = [other.dataset for other in others]
-    group, members = (state.group, remaining) if len(remaining) > 1 else ("", [])
+    group = ""
+    members: list[str] = []
+    if len(remaining) > 1:  # a single dataset is no group
+        group = state.group
+        members = remaining
     detail = {"group": "", "members": [], "apart": remaining}
     write(state, Entry(state.dataset, JOINED, who, detail_json=canonical(detail)))
     for other in others:
@@ -108,6 +116,7 @@ def leave(states: Sequence[State], who: str, write: Write) -> None:
 
 def _earlier_entries(state: State) -> Iterator[Entry]:
     """Yield the earlier releases and open reservations that a new member repeats."""
+    # Reservations first: the first release settles by which of the open plans a cap is divided.
     for run_id, run in state.runs.items():
         if run.open:
             yield run.reservation(state.dataset, run_id)
@@ -126,6 +135,7 @@ def with_members(db: Connection, datasets: Iterable[str]) -> set[str]:
 def _group_datasets(db: Connection, name: str) -> list[str]:
     """Return the datasets of a group."""
     query = select(ENTRIES.c.dataset, ENTRIES.c.detail_json).where(ENTRIES.c.kind == JOINED)
+    # Entries come in the order of their chains, so the last group of each dataset wins.
     latest = {
         row.dataset: json.loads(row.detail_json)["group"]
         for row in db.execute(query.order_by(ENTRIES.c.number))

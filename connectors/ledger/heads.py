@@ -18,7 +18,7 @@ from connectors.ledger.tables import DATASETS, ENTRIES
 
 AT_ONCE = 500
 """Datasets of one query; databases limit the number of values."""
-ENTRY = tuple_(ENTRIES.c.dataset, ENTRIES.c.number)
+ENTRY = tuple_(ENTRIES.c.dataset, ENTRIES.c.number)  # row values: one index look-up per head
 Heads = dict[str, tuple[int, str]]
 """Number and hash of the newest entry by dataset."""
 
@@ -28,9 +28,9 @@ def compare_and_store(file: Path, read: Callable[[], AbstractContextManager[Conn
     make_folder(file.parent, private=True)
     with locked(file.parent):
         stored = _stored(file)
-        with (
-            read() as db
-        ):  # opened after the file was read: it contains all that any process wrote to the file
+        # The snapshot is opened after the file was read. In the other order, a process that commits in between would
+        # write a head that the older snapshot lacks, and a sound ledger would be reported as rolled back.
+        with read() as db:
             existing = set[tuple[str, int, str]]()
             for heads in chunks(
                 [(dataset, number) for dataset, (number, _) in stored.items()], AT_ONCE
@@ -47,6 +47,7 @@ def compare_and_store(file: Path, read: Callable[[], AbstractContextManager[Conn
                         "none, move this file away and count the budgets of its datasets as spent. Nothing was spent."
                     )
             newest = {row.dataset: (row.entries, row.head) for row in db.execute(select(DATASETS))}
+        # Most openings change nothing; an unchanged file saves a disk synchronisation.
         if newest != stored:
             write_text_whole(file, json.dumps(newest, indent=1, sort_keys=True), private=True)
 

@@ -18,8 +18,10 @@ from connectors.ledger.groups import Write, join_related, with_members
 from connectors.ledger.state import Entry
 from connectors.ledger.tables import DATASETS, ENTRIES, FINGERPRINTS, MARKS, NAMES, RECORDS
 
-MIN_LONG_SHARE, MIN_LONG = 0.02, 5
-"""Share of the smaller dataset, and number, of common long texts from which two datasets have the same people."""
+MIN_LONG_SHARE = 0.02
+"""Share of common long texts, in the smaller dataset, from which two datasets have the same people."""
+MIN_LONG = 5
+"""Their number that is needed as well: a few quotations are common to unrelated datasets."""
 MIN_SHARE = 0.5
 """Share of common texts of any length from which they have; short texts alone are often stock phrases."""
 _AT_ONCE = 500
@@ -67,11 +69,14 @@ def register_rows(db: Connection, request: Registration, write: Write) -> str:
     related = _related(db, request)
     if by_content is not None and by_name is not None:
         related.setdefault(by_name, set()).add("same name")
+    # Content before name: the rows decide whose budget it is, and a name can be given to other rows.
     dataset = by_content or by_name
-    for member in sorted(with_members(db, [*related, *([dataset] if dataset else [])])):
-        load(
-            db, member, lock=True
-        )  # in sorted order, as a release does, so that neither waits for the other
+    affected = {*related}
+    if dataset:
+        affected.add(dataset)
+    # In sorted order, as releases lock groups, or the two could wait for each other.
+    for member in sorted(with_members(db, affected)):
+        load(db, member, lock=True)
     if dataset is None:
         dataset = _unused_id(db, request.name)
         start_chain(db, dataset)
@@ -109,11 +114,13 @@ def _sharing(db: Connection, table: Table, hashes: Collection[str], marks: Marks
         common[owner].add(hash_)
     for owner, shared in common.items():
         query = select(func.count()).select_from(table).where(table.c.dataset == owner)
-        registered = db.execute(
-            query.where(table.c.kind == "row") if table is MARKS else query
-        ).scalar_one()
-        smaller = min(registered, len(hashes))
-        long = () if marks.separate else shared.difference(marks.short)
+        if table is MARKS:
+            query = query.where(table.c.kind == "row")
+        # The smaller of the two: an extract of a hundred rows shares all of them and a hundredth of the whole.
+        smaller = min(db.execute(query).scalar_one(), len(hashes))
+        long = shared.difference(marks.short)
+        if marks.separate:
+            long = set()
         if (
             len(long) >= max(MIN_LONG, MIN_LONG_SHARE * smaller)
             or len(shared) >= MIN_SHARE * smaller
@@ -125,6 +132,7 @@ def _require_same_key(db: Connection, request: Registration) -> None:
     details = db.execute(
         select(ENTRIES.c.detail_json).where(ENTRIES.c.kind.in_(("register", "version")))
     ).scalars()
+    # Ledgers of earlier versions have entries without a key; nothing is known about those.
     keys = {str(json.loads(detail).get("key", "")) for detail in details} - {"", request.key}
     if request.key and keys:
         raise LedgerError(
@@ -142,16 +150,22 @@ def _write(db: Connection, dataset: str, kind: str, request: Registration, write
             record for _, record in _matches(db, RECORDS, request.records)
         }
         marks = _new_marks(db, dataset, request.marks)
-    detail = {"name": request.name, "fingerprint": request.fingerprint, "key": request.key}
-    detail |= {"records": digest(sorted(records))} | (
-        {"marks": digest(sorted(marks))} if marks else {}
-    )
+    # Digests bind the look-up tables to the chain: removed hashes would make known people look new.
+    detail = {
+        "name": request.name,
+        "fingerprint": request.fingerprint,
+        "key": request.key,
+        "records": digest(sorted(records)),
+    }
+    if marks:  # no key without marks, as in ledgers of earlier versions
+        detail["marks"] = digest(sorted(marks))
     state = load(db, dataset, lock=True)
     write(state, Entry(dataset, kind, request.who, detail_json=canonical(detail)))
     if _by_name(db, request.name) is None:
         db.execute(insert(NAMES).values(name=request.name, dataset=dataset))
     if _by_fingerprint(db, request.fingerprint) is None:
         db.execute(insert(FINGERPRINTS).values(fingerprint=request.fingerprint, dataset=dataset))
+    # `number`: the entry of whose digest a record or mark is part.
     where = {"dataset": dataset, "number": state.entries}
     for piece in chunks(sorted(records), _AT_ONCE):
         db.execute(insert(RECORDS), [{"record": record, **where} for record in piece])
@@ -187,6 +201,7 @@ def _matches(db: Connection, table: Table, hashes: Collection[str]) -> Iterator[
 
 
 def _unused_id(db: Connection, name: str) -> str:
+    # Ids appear in commands and file names, so they are plain ASCII; letters without their accents remain readable.
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
     slug = re.sub(r"[^a-z0-9_]+", "-", plain).strip("-") or "dataset"
     existing = set(db.execute(select(DATASETS.c.dataset)).scalars())

@@ -11,17 +11,18 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from sqlalchemy import Connection, insert, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import ConfigError, LedgerError
+from connectors.interfaces.json_values import Json
 from connectors.interfaces.ledger import (
     NO_MARKS,
     BudgetPlan,
     Compose,
+    Event,
     Marks,
     ReleaseRequest,
     StoredRelease,
@@ -48,7 +49,6 @@ from connectors.ledger.state import (
     VIEW,
     Cap,
     Entry,
-    Event,
     RunAccount,
     State,
     cap_entry,
@@ -58,7 +58,7 @@ from connectors.ledger.state import (
     exposes,
     plan_detail,
 )
-from connectors.ledger.status import Status, outlook_of, status_of
+from connectors.ledger.status import Outlook, Status, outlook_of, status_of
 from connectors.ledger.tables import DATASETS, ENTRIES, NAMES, OUTPUTS
 from connectors.ledger.verify import problems_of
 
@@ -113,10 +113,13 @@ class PrivacyLedger:
             raise ConfigError(
                 "A private dataset needs a name. Set private.name, or parties.name for rows of parties."
             )
-        default = None if marks.public else self._default_cap
+        default = self._default_cap
+        if marks.public:
+            default = None
         request = Registration(
             " ".join(name.split()), fingerprint, tuple(sorted(set(records))), who, key, marks
         )
+        # First without a lock: every run registers its rows, and nearly all are registered already.
         with self._store.read() as db:
             dataset = find_registered(db, request)
             if dataset is not None and (default is None or load(db, dataset, lock=False).capped):
@@ -155,19 +158,20 @@ class PrivacyLedger:
                 db.execute(select(DATASETS.c.dataset).order_by(DATASETS.c.dataset)).scalars()
             )
 
-    def set_view(self, name: str, view: Mapping[str, Any] | None, who: str) -> None:
+    def set_view(self, name: str, view: Mapping[str, object] | None, who: str) -> None:
         """Record the owner's view of a registered dataset; None removes it, the budget stays.
 
         `view`: location and columns in plain JSON values.
         """
         dataset = self.find(name)
-        detail = canonical(
-            {"name": " ".join(name.split()), "view": None if view is None else dict(view)}
-        )
+        plain = None
+        if view is not None:
+            plain = dict(view)
+        detail = canonical({"name": " ".join(name.split()), "view": plain})
         with self._writing(dataset) as (db, states):
             self._append(db, states, Entry(dataset, VIEW, who, detail_json=detail))
 
-    def views(self) -> dict[str, tuple[str, dict[str, Any]]]:
+    def views(self) -> dict[str, tuple[str, Json]]:
         """Return dataset id and view of each registered name that was not removed."""
         query = (
             select(ENTRIES)
@@ -178,6 +182,7 @@ class PrivacyLedger:
             entries = [Entry(**row) for row in db.execute(query).mappings()]
         latest = {entry.detail["name"]: entry for entry in entries}
         for entry in latest.values():
+            # This read follows no chain, so each entry must at least fit its own hash: a view leads to private rows.
             if entry.hash != entry.sealed():
                 raise damaged(
                     entry.dataset, f"entry {entry.number} was changed after it was written"
@@ -212,6 +217,7 @@ class PrivacyLedger:
         with self._writing(dataset) as (db, states):
             if trainings is not None:
                 require_part(states[0], self._cap_check, cap, trainings)
+            # The number of rows of a person has no limit in such a release, so neither has that person's epsilon.
             weaker = sum(entry.protects != "person" for entry in states[0].charged())
             if protects == "person" and weaker:
                 raise ConfigError(
@@ -267,10 +273,7 @@ class PrivacyLedger:
             state = states[0]
             run = state.runs.get(plan.run_id)
             left = state.unspent(plan.run_id, detail["charges"])
-            same = run is not None and (run.charges, run.delta) == (
-                detail["charges"],
-                detail["delta"],
-            )
+            same = run is not None and run.charges == detail["charges"] and run.delta == plan.delta
             if run is not None and same and (run.open or not left):
                 return
             require_unit(states, [charge["protects"] for charge in left])
@@ -278,6 +281,7 @@ class PrivacyLedger:
                 states, (dataset, plan.run_id), events_of(left), float(plan.delta)
             )
             account = RunAccount(who, plan.flow, **detail)
+            # The refusal is raised behind the block, or the transaction would roll its entry back.
             if refusal is None:
                 self._append(db, states, account.reservation(dataset, plan.run_id))
             else:
@@ -299,6 +303,7 @@ class PrivacyLedger:
         was not prepared, because the budget can change in between. If it raises, nothing is charged and nothing of the
         exception is stored. Raises BudgetError over the cap, and the errors of `cap.admit`.
         """
+        # Without a lock: sums over private records take minutes, and other runs release meanwhile.
         with self._store.read() as db:
             stored = stored_release(db, request)
             admitted = stored is None and prepare is not None and self._admits(db, request)
@@ -308,6 +313,7 @@ class PrivacyLedger:
             prepare()
         with self._writing(request.dataset) as (db, states):
             state = states[0]
+            # All checks again under the lock: another process can have drawn or spent since the first ones.
             stored = stored_release(db, request)
             if stored is not None:
                 return stored
@@ -315,6 +321,7 @@ class PrivacyLedger:
             require_unit(states, [request.charge.protects])
             refusal = self._cap_check.release_refusal(states, request, extra)
             if refusal is None:
+                # `return` leaves the block, which commits: no caller sees an output before its charge is on disk.
                 return self._record(db, states, request, extra, _draw_output(draw))
             self._append(
                 db, states, run.refusal(refusal, request.dataset, request.run_id, request.slot)
@@ -348,7 +355,9 @@ class PrivacyLedger:
         """Return the events of the last plan that was reserved for a run, in order; empty without one."""
         with self._store.read() as db:
             run = self._chains.load(db, dataset, lock=False).runs.get(run_id)
-            return [] if run is None else events_of(run.charges)
+        if run is None:
+            return []
+        return events_of(run.charges)
 
     def history(self, dataset: str) -> list[Entry]:
         """Return all entries of a dataset, oldest first."""
@@ -365,18 +374,20 @@ class PrivacyLedger:
 
     def outlook(
         self, name: str, events: Sequence[Event], delta: float, public: bool = False
-    ) -> dict[str, Any]:
+    ) -> Outlook:
         """Return what the cap of a dataset leaves for planned events (`outlook_of`); nothing is reserved.
 
         An unknown dataset has the default cap, and none if its rows are `public`.
         """
         dataset = self.known(name)
-        cap = None if public else self._default_cap
+        cap = self._default_cap
+        if public:
+            cap = None
         states = [State(name, cap=cap, capped_by_default=cap is not None)]
         if dataset is not None:
             with self._store.read() as db:
                 states = self._states(db, dataset)
-        return {"dataset": name} | outlook_of(states, events, delta, self._cap_check)
+        return outlook_of(name, states, events, delta, self._cap_check)
 
     def verify(self, dataset: str | None = None, second: Compose | None = None) -> list[str]:
         """Return the problems of one dataset or of all: chain, totals and outputs; an empty list means sound.
@@ -384,10 +395,13 @@ class PrivacyLedger:
         `second` is an independent accountant, at least as tight as the ledger's own: a higher epsilon from it is a
         problem.
         """
-        chosen = None if dataset is None else [self.find(dataset)]
+        # Datasets of entries too: a removed row of `ledger_datasets` must not hide the chain of its dataset.
+        query = select(DATASETS.c.dataset).union(select(ENTRIES.c.dataset)).order_by("dataset")
+        names: Sequence[str] = ()
+        if dataset is not None:
+            names = [self.find(dataset)]
         with self._store.read() as db:
-            query = select(DATASETS.c.dataset).union(select(ENTRIES.c.dataset)).order_by("dataset")
-            names = chosen or db.execute(query).scalars().all()
+            names = names or db.execute(query).scalars().all()
             return [
                 f"{name}: {problem}"
                 for name in names
@@ -411,6 +425,7 @@ class PrivacyLedger:
     @contextmanager
     def _writing(self, dataset: str) -> Iterator[tuple[Connection, tuple[State, ...]]]:
         """Open a transaction on a dataset and its group; yield their states, own first."""
+        # A group that grew during the wait for its locks is locked again in a new transaction (`lock_group`).
         while True:
             with self._store.write() as db:
                 states = lock_group(db, dataset, self._chains)
@@ -428,13 +443,15 @@ class PrivacyLedger:
 
     def _line(self, db: Connection, state: State, draft: Entry) -> Entry:
         """Write an entry with its total at the cap's delta, else at the draft's or the latest plan's."""
-        extra = draft.kind in RELEASING and draft.detail["extra"]
-        delta = (
-            draft.delta
-            if draft.kind == "cap"
-            else state.delta(draft.delta, [draft.event] if extra else [])
-        )
-        epsilon = None if delta is None else self._cap_check.total(state.after(draft), delta)
+        beyond_plans: list[Event] = []
+        if draft.kind in RELEASING and draft.detail["extra"]:
+            beyond_plans.append(draft.event)
+        delta = draft.delta
+        if draft.kind != "cap":  # `state` still has the cap that such an entry replaces
+            delta = state.delta(draft.delta, beyond_plans)
+        epsilon = None
+        if delta is not None:
+            epsilon = self._cap_check.total(state.after(draft), delta)
         return append(db, state, replace(draft, epsilon=epsilon, delta=delta))
 
     def _record(
@@ -449,7 +466,9 @@ class PrivacyLedger:
         event = dict(request.charge.event)
         key = request.step_key
         dataset = request.dataset
-        kind = EXPOSED if exposes(event) else RELEASED
+        kind = RELEASED
+        if exposes(event):
+            kind = EXPOSED
         draft = run.entry(kind, dataset, request.run_id, {"extra": extra}, request.slot)
         charged = charge_fields(request.charge)
         entry = self._append(

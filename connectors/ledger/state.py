@@ -8,22 +8,25 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import TypedDict
 
 from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import BudgetError, LedgerError
-from connectors.interfaces.ledger import ABOUT, BudgetPlan, Charge
+from connectors.interfaces.json_values import Json
+from connectors.interfaces.ledger import ABOUT, BudgetPlan, Charge, Event
 
-RELEASED, EXPOSED = "release", "expose"
+# Every ledger stores these kinds: their texts never change.
+RELEASED = "release"
+EXPOSED = "expose"
 DEFAULT_REASON = "default cap of the ledger"
 """Reason of the entry that caps a dataset without a cap."""
 RELEASING = (RELEASED, EXPOSED)
-LOOK, EXPORT = "look", "export"
+LOOK = "look"
+EXPORT = "export"
 JOINED = "group"
 VIEW = "view"
 GROUP = "group "
 """Prefix of the kind of entries that repeat an event of another dataset of the group."""
-Event = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +65,11 @@ class Entry:
     hash: str = ""
 
     @property
-    def event(self) -> dict[str, Any]:
+    def event(self) -> Json:
         """The accountant's event, empty if nothing was released."""
-        return dict(json.loads(self.event_json)) if self.event_json else {}
+        if not self.event_json:
+            return {}
+        return dict(json.loads(self.event_json))
 
     @property
     def charge(self) -> Charge:
@@ -77,7 +82,7 @@ class Entry:
         )
 
     @property
-    def detail(self) -> dict[str, Any]:
+    def detail(self) -> Json:
         """The fields specific to this kind of entry."""
         return dict(json.loads(self.detail_json))
 
@@ -102,19 +107,49 @@ CHARGE = (
 """Columns of an entry that describe a release."""
 
 
-def charge_fields(charge: Charge) -> dict[str, Any]:
+class ChargeFields(TypedDict):
+    """The columns `CHARGE` of an entry, as plans and releases store them."""
+
+    mechanism: str
+    sensitivity: float | None
+    sensitivity_reason: str
+    noise_scale: float | None
+    protects: str
+    adjacency: str
+    event_json: str
+
+
+class PlanDetail(TypedDict):
+    """The fields of a plan that its reservation stores."""
+
+    delta: float
+    charges: list[ChargeFields]
+
+
+def charge_fields(charge: Charge) -> ChargeFields:
     """Return the columns of an entry for a charge; LedgerError for NaN."""
-    numbers = {"sensitivity": float(charge.sensitivity), "noise_scale": float(charge.noise_scale)}
-    if any(math.isnan(number) for number in numbers.values()):
+    # float(): an integer would be written without a point, and equal charges would differ as texts.
+    sensitivity = float(charge.sensitivity)
+    noise_scale = float(charge.noise_scale)
+    # No comparison with NaN is true, so its excess over a cap would be noticed nowhere.
+    if math.isnan(sensitivity) or math.isnan(noise_scale):
         raise LedgerError(
             f"The charge for {charge.mechanism} has NaN as sensitivity or noise scale."
         )
-    texts = {name: getattr(charge, name) for name in CHARGE if name not in (*numbers, "event_json")}
-    return {**texts, **numbers, "event_json": canonical(dict(charge.event))}
+    return ChargeFields(
+        mechanism=charge.mechanism,
+        sensitivity=sensitivity,
+        sensitivity_reason=charge.sensitivity_reason,
+        noise_scale=noise_scale,
+        protects=charge.protects,
+        adjacency=charge.adjacency,
+        event_json=canonical(dict(charge.event)),
+    )
 
 
-def charge_key(charge: Mapping[str, Any]) -> str:
+def charge_key(charge: ChargeFields) -> str:
     """Return the same text for charges of equal cost; descriptions are left out."""
+    # The reason is prose that a later version may rewrite; that must not require a second payment.
     cost = {name: value for name, value in charge.items() if name != "sensitivity_reason"}
     return canonical({**cost, "event_json": cost_of(json.loads(charge["event_json"]))})
 
@@ -124,15 +159,22 @@ def cost_of(event: Event) -> str:
     return canonical({name: value for name, value in event.items() if name != ABOUT})
 
 
-def entry_charge(entry: Entry) -> dict[str, Any]:
+def entry_charge(entry: Entry) -> ChargeFields:
     """Return the charge of a release as written by `charge_fields`."""
-    return {name: getattr(entry, name) for name in CHARGE}
+    return ChargeFields(
+        mechanism=entry.mechanism,
+        sensitivity=entry.sensitivity,
+        sensitivity_reason=entry.sensitivity_reason,
+        noise_scale=entry.noise_scale,
+        protects=entry.protects,
+        adjacency=entry.adjacency,
+        event_json=entry.event_json,
+    )
 
 
-def unreleased(
-    charges: Iterable[Mapping[str, Any]], releases: Iterable[Entry]
-) -> list[Mapping[str, Any]]:
+def unreleased(charges: Iterable[ChargeFields], releases: Iterable[Entry]) -> list[ChargeFields]:
     """Return the charges without a drawn release; equal charges are matched by count."""
+    # By count, not by slot: a run plans many releases of one cost, such as a vote per iteration.
     drawn = Counter(charge_key(entry_charge(entry)) for entry in releases)
     left = []
     for charge in charges:
@@ -148,8 +190,9 @@ def drawn_releases(entries: Sequence[Entry]) -> list[Entry]:
     return [entry for entry in entries if entry.kind in RELEASING and entry.number not in void]
 
 
-def exposes(event: Any) -> bool:
+def exposes(event: object) -> bool:
     """Return True if an event, or an event within it, is a release without noise."""
+    # Composed events contain lists of events: one part without noise exposes the whole.
     if isinstance(event, Mapping):
         return event.get("type") == "non_private" or any(exposes(value) for value in event.values())
     return isinstance(event, (list, tuple)) and any(exposes(value) for value in event)
@@ -192,7 +235,7 @@ class RunAccount:
     who: str
     flow: str
     delta: float
-    charges: list[dict[str, Any]]
+    charges: list[ChargeFields]
     open: bool = True
     number: int = 0
 
@@ -202,7 +245,7 @@ class RunAccount:
         return [event for event in events_of(self.charges) if not exposes(event)]
 
     def entry(
-        self, kind: str, dataset: str, run_id: str, detail: Mapping[str, Any], slot: str = ""
+        self, kind: str, dataset: str, run_id: str, detail: Mapping[str, object], slot: str = ""
     ) -> Entry:
         """Return an entry about the run."""
         detail_json = canonical(dict(detail))
@@ -271,6 +314,8 @@ class State:
         self.entries = entry.number
         self.last_at = entry.at
         self.hashes.append(entry.hash)
+        # Before the entry is counted: the plan that divides the cap was chosen before any result was seen. A release
+        # of another dataset of the group counts, because it reveals something about the same people.
         if self.settled is None and entry.kind.removeprefix(GROUP) == RELEASED:
             alone = RunAccount(
                 entry.who, entry.flow, own_delta([entry.event]), [entry_charge(entry)]
@@ -288,9 +333,10 @@ class State:
             self.others = {
                 name: other for name, other in self.others.items() if name in self.members
             }
-            self.reasons = (
-                self.reasons | set(entry.detail.get("why", ())) if self.members else set()
-            )
+            # A new set each time: copies of this state share the old one.
+            self.reasons = self.reasons | set(entry.detail.get("why", ()))
+            if not self.members:  # the dataset left its group
+                self.reasons = set()
         else:
             self._take(entry)
 
@@ -300,14 +346,22 @@ class State:
             self.capped = True
             self.capped_by_default = entry.detail.get("reason") == DEFAULT_REASON
             protects = entry.detail.get("protects", "record")
-            self.cap = None if epsilon is None else Cap(epsilon, entry.detail["delta"], protects)
+            self.cap = None  # JSON has no infinity: null lifts the cap
+            if epsilon is not None:
+                self.cap = Cap(epsilon, entry.detail["delta"], protects)
             part = entry.detail.get("trainings")
             if part is not None and self.cap is not None:
+                # Fractions, so that a cap that is raised later is divided in the same proportion.
                 self.trainings = (part[0] / self.cap.epsilon, part[1] / self.cap.delta)
         elif entry.kind == "reserve":
             self.runs.pop(entry.run_id, None)  # the latest plan comes last
-            plan = {name: entry.detail[name] for name in ("delta", "charges")}
-            self.runs[entry.run_id] = RunAccount(entry.who, entry.flow, **plan, number=entry.number)
+            self.runs[entry.run_id] = RunAccount(
+                entry.who,
+                entry.flow,
+                entry.detail["delta"],
+                entry.detail["charges"],
+                number=entry.number,
+            )
         elif entry.kind == "finish":
             self.runs[entry.run_id] = replace(self.runs[entry.run_id], open=False)
         elif entry.kind in RELEASING:
@@ -323,6 +377,7 @@ class State:
 
     def _void(self, number: int) -> None:
         """Forget a release of an earlier version that nobody saw."""
+        # This version writes no such entries; ledgers of earlier ones contain them.
         for release in self.released:
             if release.number == number:
                 self.costs -= Counter([cost_of(release.event)])
@@ -333,6 +388,7 @@ class State:
 
     def copy(self) -> State:
         """Return a copy that `apply` can change without changing this state."""
+        # Entries and accounts are replaced and never changed, so containers are copied and their items are not.
         return replace(
             self,
             hashes=list(self.hashes),
@@ -363,13 +419,16 @@ class State:
         )
 
     def unspent(
-        self, run_id: str, plan: Sequence[Mapping[str, Any]] | None = None
-    ) -> list[Mapping[str, Any]]:
+        self, run_id: str, plan: Sequence[ChargeFields] | None = None
+    ) -> list[ChargeFields]:
         """Return the charges of a plan (the run's by default) not yet released, by count."""
+        if plan is None:
+            plan = self.runs[run_id].charges
+        # An extra release was paid beyond the plan, so it uses up nothing of it.
         own = (
             entry for entry in self.of_run.get(run_id, ()) if not entry.detail.get("extra", False)
         )
-        return unreleased(self.runs[run_id].charges if plan is None else plan, own)
+        return unreleased(plan, own)
 
     def charged(self) -> list[Entry]:
         """Return the releases that count: the dataset's own, then its group's."""
@@ -382,10 +441,10 @@ class State:
 
     def after(self, draft: Entry) -> list[Event]:
         """Return the events after `draft` is written."""
-        return [
-            *self.spent(),
-            *([draft.event] if draft.kind.removeprefix(GROUP) in RELEASING else []),
-        ]
+        events = self.spent()
+        if draft.kind.removeprefix(GROUP) in RELEASING:
+            events.append(draft.event)
+        return events
 
     def reserved(self, without: tuple[str, str] | None = None) -> list[Event]:
         """Return the events that open runs may still release, except one (dataset, run)."""
@@ -406,26 +465,33 @@ class State:
         if self.cap is not None:
             return self.cap.delta
         if otherwise is None:
-            runs = [run for state in (*self.others.values(), self) for run in state.runs.values()]
-            otherwise = runs[-1].delta if runs else None
+            # The dataset itself comes last: its own latest plan precedes those of its group.
+            for state in (*self.others.values(), self):
+                for run in state.runs.values():
+                    otherwise = run.delta
         events = [*self.spent(), *self.reserved(), *also]
         own = own_delta(events)
         if otherwise is None or own == 0:
             return otherwise
-        return own + (otherwise if any(own_delta([event]) == 0 for event in events) else 0.0)
+        # Trainings alone have no common delta that would have to be added to their own.
+        if all(own_delta([event]) != 0 for event in events):
+            return own
+        return own + otherwise
 
 
-def with_count(event: Any, times: int) -> Event:
+def with_count(event: Event, times: int) -> Event:
     """Return the event of `times` equal releases."""
-    return event if times == 1 else {**event, "count": event.get("count", 1) * times}
+    if times == 1:
+        return event
+    return {**event, "count": event.get("count", 1) * times}
 
 
-def events_of(charges: Iterable[Mapping[str, Any]]) -> list[Event]:
+def events_of(charges: Iterable[ChargeFields]) -> list[Event]:
     """Return the events of charges written by `charge_fields`."""
     return [json.loads(charge["event_json"]) for charge in charges]
 
 
-def plan_detail(plan: BudgetPlan) -> dict[str, Any]:
+def plan_detail(plan: BudgetPlan) -> PlanDetail:
     """Return the fields of a plan that a reservation records."""
     return {
         "delta": float(plan.delta),
@@ -437,14 +503,17 @@ def cap_entry(
     dataset: str, cap: Cap, who: str, reason: str, trainings: tuple[float, float] | None = None
 ) -> Entry:
     """Return the entry that sets a cap; an infinite epsilon lifts it."""
-    epsilon = None if math.isinf(cap.epsilon) else cap.epsilon
-    detail: dict[str, Any] = {
-        "epsilon": epsilon,
+    detail: dict[str, object] = {
+        "epsilon": cap.epsilon,
         "delta": cap.delta,
         "protects": cap.protects,
         "reason": reason,
     }
-    detail |= {"trainings": [*map(float, trainings)]} if trainings else {}
+    if math.isinf(cap.epsilon):  # JSON has no infinity
+        detail["epsilon"] = None
+    # Only if it was given: an entry with another set of keys has another hash.
+    if trainings:
+        detail["trainings"] = [*map(float, trainings)]
     return Entry(dataset, "cap", who, detail_json=canonical(detail), delta=cap.delta)
 
 

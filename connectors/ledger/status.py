@@ -3,10 +3,11 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypedDict
 
+from connectors.interfaces.ledger import Event
 from connectors.ledger.cap import CapCheck
-from connectors.ledger.state import Event, State, cost_of, events_of
+from connectors.ledger.state import Cap, State, cost_of, events_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,64 +45,90 @@ class Status:
     trainings: tuple[float, float] | None = None
 
 
-SAME = ("dataset", "exposed", "voided", "refused", "versions", "group")
-"""Values of a dataset's state that its status shows as they are."""
-
-
-def outlook_of(
-    states: Sequence[State], events: Sequence[Event], delta: float, cap_check: CapCheck
-) -> dict[str, Any]:
-    """Return cap and rest of a dataset before planned events, None without a cap; `states`: its own, then its group's.
+class Outlook(TypedDict):
+    """A dataset's cap and rest before a plan; both None without a cap.
 
     `refusal`: why the plan exceeds a cap of its group, as `reserve` would say to a new run. `repeatable`: runs with the
     same plan that `reserve` admits without this check, because it is still reserved or released. `default_cap`: no
     owner set the cap.
     """
+
+    dataset: str
+    cap: float | None
+    left: float | None
+    refusal: str
+    repeatable: list[str]
+    default_cap: bool
+
+
+def outlook_of(
+    name: str, states: Sequence[State], events: Sequence[Event], delta: float, cap_check: CapCheck
+) -> Outlook:
+    """Return what a cap leaves for planned events; `states`: the dataset's own, then its group's."""
     state = states[0]
-    cap = states[0].cap
     refusal = cap_check.plan_refusal(states, (state.dataset, ""), events, delta)
+    explanation = ""
+    if refusal is not None:
+        explanation = str(refusal)
+    # Costs and not charges: the reasons in a stored charge can be those of an earlier version.
     costs = Counter(map(cost_of, events))
-    return {
-        "cap": cap.epsilon if cap else None,
-        "left": max(
-            0.0, cap.epsilon - cap_check.total([*state.spent(), *state.reserved()], cap.delta)
-        )
-        if cap
-        else None,
-        "refusal": "" if refusal is None else str(refusal),
-        "repeatable": [
-            run_id
-            for run_id, run in state.runs.items()
-            if (run.delta, Counter(map(cost_of, events_of(run.charges)))) == (delta, costs)
-            and (run.open or not state.unspent(run_id))
-        ],
-        "default_cap": state.capped_by_default,
-    }
+    repeatable = [
+        run_id
+        for run_id, run in state.runs.items()
+        if (run.delta, Counter(map(cost_of, events_of(run.charges)))) == (delta, costs)
+        and (run.open or not state.unspent(run_id))
+    ]
+    outlook = Outlook(
+        dataset=name,
+        cap=None,
+        left=None,
+        refusal=explanation,
+        repeatable=repeatable,
+        default_cap=state.capped_by_default,
+    )
+    if state.cap is not None:
+        outlook["cap"] = state.cap.epsilon
+        outlook["left"] = _left(state, state.cap, cap_check)
+    return outlook
+
+
+def _left(state: State, cap: Cap, cap_check: CapCheck) -> float:
+    """Return the cap's epsilon minus that of all releases and reservations together, at least 0."""
+    # One total and not two subtracted: epsilons of noisy releases compose sublinearly.
+    return max(0.0, cap.epsilon - cap_check.total([*state.spent(), *state.reserved()], cap.delta))
 
 
 def status_of(state: State, names: Iterable[str], cap_check: CapCheck) -> Status:
     """Return the status for a dataset's state."""
     delta = state.delta()
-    cap = state.cap
-    spent = state.spent()
-    reserved = state.reserved()
-
-    def total(events: Sequence[Event]) -> float:
-        return 0.0 if delta is None else cap_check.total(events, delta)
-
+    spent = 0.0
+    reserved = 0.0
+    if delta is not None:  # without a cap and a plan there is no delta to compose at
+        spent = cap_check.total(state.spent(), delta)
+        reserved = cap_check.total(state.reserved(), delta)
+    cap = protects = left = None
+    if state.cap is not None:
+        cap = state.cap.epsilon
+        protects = state.cap.protects
+        left = _left(state, state.cap, cap_check)
     return Status(
-        **{name: getattr(state, name) for name in SAME},
+        dataset=state.dataset,
         names=tuple(names),
-        cap=cap.epsilon if cap else None,
-        cap_protects=cap.protects if cap else None,
+        cap=cap,
+        cap_protects=protects,
         delta=delta,
-        spent=total(spent),
-        reserved=total(reserved),
-        left=max(0.0, cap.epsilon - total([*spent, *reserved])) if cap else None,
+        spent=spent,
+        reserved=reserved,
+        left=left,
         releases=len(state.released),
         runs=len(state.runs),
         open_runs=tuple(run_id for run_id, run in state.runs.items() if run.open),
+        exposed=state.exposed,
+        voided=state.voided,
+        refused=state.refused,
+        versions=state.versions,
         units=tuple(sorted({f"{entry.protects}/{entry.adjacency}" for entry in state.charged()})),
+        group=state.group,
         members=tuple(name for name in state.members if name != state.dataset),
         reasons=tuple(sorted(state.reasons)),
         shared=sum(len(other.released) for other in state.others.values()),

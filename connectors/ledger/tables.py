@@ -5,7 +5,6 @@ its rows. The other tables are look-ups.
 """
 
 from dataclasses import fields
-from typing import Any
 
 from sqlalchemy import (
     Column,
@@ -27,15 +26,26 @@ SCHEMA = 4
 
 An older program would count too little, or miss its seals, so each must refuse later versions.
 """
+NUMBERS = ("sensitivity", "noise_scale", "epsilon", "delta")
+"""Columns of an entry that can be empty: not each entry is a release, and without a cap or a plan there is no total."""
+# Names of tables and columns are those of the first version: under another name, a spent ledger would look empty.
 METADATA = MetaData()
 
 
-def _text(name: str, key: bool = False) -> Column[Any]:
+# Never NULL, which equals nothing: SQLite accepts it even in a primary key, and a row could exist twice.
+def _text(name: str, key: bool = False) -> Column[str]:
     return Column(name, Text, primary_key=key, nullable=False)
 
 
-def _number(name: str, key: bool = False) -> Column[Any]:
+def _number(name: str, key: bool = False) -> Column[int]:
     return Column(name, Integer, primary_key=key, autoincrement=False, nullable=False)
+
+
+def _entry_column(name: str) -> Column[str] | Column[float]:
+    # 53 bits: with fewer, a database would round a number that the hash of the entry covers.
+    if name in NUMBERS:
+        return Column(name, Float(53))
+    return _text(name)
 
 
 BOOK = Table("ledger_book", METADATA, _number("id", key=True), _number("version"))
@@ -69,7 +79,7 @@ ENTRIES = Table(
     _text("dataset", key=True),
     _number("number", key=True),
     *(
-        _text(field.name) if field.type == "str" else Column(field.name, Float(53))
+        _entry_column(field.name)
         for field in fields(Entry)
         if field.name not in ("dataset", "number")
     ),

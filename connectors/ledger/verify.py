@@ -17,12 +17,14 @@ from connectors.ledger.tables import DATASETS, OUTPUTS, RAW_OUTPUT
 
 TOLERANCE = 1e-6
 """Relative difference of two totals by the same accountant."""
-GRID, TAIL = 1e-3, 1e-14
-"""Part of delta, and delta, by which the second accountant may differ: its grid of losses and its cut tail add delta.
+GRID = 1e-3
+"""Part of delta by which the second accountant may differ: its grid of losses adds delta.
 
 In epsilon this is about a ten-thousandth, at every size of epsilon; a fixed difference of epsilons would hide an error
 of a per cent in a small one.
 """
+TAIL = 1e-14
+"""Delta that its cut tail adds."""
 CHANGING = (*RELEASING, "void", JOINED)
 """Kinds of entries after which a dataset has another total."""
 UNREADABLE = (ArithmeticError, AttributeError, LedgerError, LookupError, TypeError, ValueError)
@@ -42,25 +44,28 @@ def problems_of(
         try:
             extend(state, entry)
             yield from totals.problems(state, entry)
+        # Only the kind of error: its text could quote the changed content.
         except UNREADABLE as error:
             yield f"entry {entry.number} was changed, or one before it is missing ({type(error).__name__})"
             return
     head = db.execute(select(DATASETS).where(DATASETS.c.dataset == dataset)).first()
-    if head is None or (head.entries, head.head) != (state.entries, state.head):
-        yield f"{'no' if head is None else head.entries} entries were written, {state.entries} exist"
+    if head is None:
+        yield f"no entries were written, {state.entries} exist"
+    elif (head.entries, head.head) != (state.entries, state.head):
+        yield f"{head.entries} entries were written, {state.entries} exist"
     delta = state.delta()
     if second is not None and delta is not None:
         first = cap_check.total(state.spent(), delta)
         other = CapCheck(second).total(state.spent(), delta * (1 + GRID) + TAIL)
+        # One direction only: the ledger's accountant may be looser, which costs budget and no privacy.
         if other > first and not _is_close(first, other):
             yield f"the second accountant computes epsilon {other:.9g}, the ledger only {first:.9g}"
     expected = {(entry.number, entry.step_key, entry.output_hash) for entry in state.released}
     query = select(OUTPUTS.c.number, OUTPUTS.c.step_key, RAW_OUTPUT).where(
         OUTPUTS.c.dataset == dataset
     )
-    rows = db.execute(
-        query.execution_options(yield_per=100)
-    )  # outputs of megabytes: never all at once
+    # Outputs are megabytes: never all at once.
+    rows = db.execute(query.execution_options(yield_per=100))
     stored = {(row.number, row.step_key, output_hash(stored_bytes(row.output))) for row in rows}
     for number in sorted({number for number, _, _ in expected ^ stored}):
         yield f"the output of entry {number} was changed, removed or added"

@@ -39,7 +39,8 @@ def refuse_repeated(names: Sequence[str], required: Sequence[str], name: str) ->
 def distinct(names: Sequence[str]) -> list[str]:
     """Return the names of columns; several columns of one name get their numbers."""
     counts = Counter(names)
-    return [
-        f"{column} (column {number})" if counts[column] > 1 else column
-        for number, column in enumerate(names, start=1)
-    ]
+    unique = list(names)
+    for position, column in enumerate(names):
+        if counts[column] > 1:
+            unique[position] = f"{column} (column {position + 1})"
+    return unique

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,9 @@ from connectors.rows.queries import check_query
 
 if TYPE_CHECKING:
     from sqlalchemy import URL, Connection, Engine
+
+Caster = Callable[[str | None, object], object]
+"""A function of psycopg2 from the text of a cell and its cursor to a value."""
 
 _PUBLIC_PREFIXES = (
     "no such table",
@@ -66,6 +69,7 @@ def read_sql(
             rows = result.fetchall()
     except (SQLAlchemyError, ValueError, OverflowError) as error:
         problem = _public_message(error)
+        # A query that fails on the values of private rows must not look like a wrong configuration, and the reverse.
         if lenient and _is_valid(engine, query):
             raise NoRowsError(f"{name}: the query failed on its rows ({problem}).") from None
     else:
@@ -73,6 +77,7 @@ def read_sql(
         return {column: [row[position] for row in rows] for position, column in enumerate(columns)}
     finally:
         engine.dispose()
+    # Raised outside the block: the driver's error, which can quote rows, is not in its context.
     raise PlaceError(f"{name}: the query failed ({problem}). Test it in the database's client.")
 
 
@@ -118,7 +123,9 @@ def _open(address: str) -> Engine:
     kind = url.get_backend_name()
     if kind == "sqlite":
         url = _read_only_file(url)
-    connect: dict[str, Any] = {"read_only": True} if kind == "duckdb" else {}
+    connect: dict[str, bool] = {}
+    if kind == "duckdb":
+        connect["read_only"] = True
     return sqlalchemy.create_engine(url, connect_args=connect)
 
 
@@ -126,6 +133,7 @@ def _read_only_file(url: URL) -> URL:
     """Return a SQLite file's address as a URI with mode=ro, which creates no file."""
     file = url.database or ""
     if not file.startswith("file:"):
+        # Quoted: a ? or % of the path would begin the options of the URI.
         file = f"file:{quote(str(Path(file).absolute()))}"
     return url.set(database=file, query={**url.query, "mode": "ro", "uri": "true"})
 
@@ -157,8 +165,8 @@ def _accept_all_values(connection: Connection) -> None:
             )
 
 
-def _cast_or_text(caster: Any) -> Any:
-    def cast(value: str | None, cursor: Any) -> Any:
+def _cast_or_text(caster: Caster) -> Caster:
+    def cast(value: str | None, cursor: object) -> object:
         try:
             return caster(value, cursor)
         except (ValueError, OverflowError):
@@ -172,7 +180,10 @@ def _is_valid(engine: Engine, query: str) -> bool:
     import sqlalchemy
     from sqlalchemy.exc import SQLAlchemyError
 
-    alias = "wasp_rows" if engine.dialect.name == "oracle" else "AS wasp_rows"
+    alias = "AS wasp_rows"
+    if engine.dialect.name == "oracle":  # it refuses AS before the alias of a table
+        alias = "wasp_rows"
+    # On a line of its own: the query can end in a comment.
     probe = f"SELECT * FROM ({query.strip().rstrip(';')}\n) {alias} WHERE 1 = 0"  # noqa: S608  (checked by check_query)
     try:
         with _reading(engine) as connection:
@@ -184,4 +195,7 @@ def _is_valid(engine: Engine, query: str) -> bool:
 
 def _public_message(error: Exception) -> str:
     message = str(getattr(error, "orig", None) or "").strip().split("\n")[0]
-    return message if message.startswith(_PUBLIC_PREFIXES) else type(error).__name__
+    # Others can quote values: a failed cast of SQL names the text that it could not convert.
+    if not message.startswith(_PUBLIC_PREFIXES):
+        return type(error).__name__
+    return message

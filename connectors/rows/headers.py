@@ -78,12 +78,14 @@ def _first_object(text: str, name: str) -> dict[str, object]:
     if not start:
         raise PlaceError(f"{name} is empty. Use a file with rows.")
     try:
-        value, end = json.JSONDecoder().raw_decode(start)
+        value, end = json.JSONDecoder().raw_decode(start)  # ignores what follows the first value
     except (ValueError, RecursionError):
         return {}
     if not start[end:].strip():
         refuse_one_object(value, (), name)
-    return value if isinstance(value, dict) else {}
+    if not isinstance(value, dict):
+        return {}
+    return value
 
 
 @contextmanager
@@ -121,11 +123,10 @@ def _first_line(start: bytes, where: RowsRef, ending: str) -> Header | None:
         return None
     if columns is None:
         raise PlaceError(f"{display_path(where)} is empty. Use a file with rows.")
-    return (
-        None
-        if len(start) == HEADER_BYTES and lines.tell() == len(text)
-        else Header(columns, is_schema=False)
-    )
+    # The line can continue behind the bytes that were read.
+    if len(start) == HEADER_BYTES and lines.tell() == len(text):
+        return None
+    return Header(columns, is_schema=False)
 
 
 def _parquet_columns(opened: BinaryIO, name: str) -> tuple[str, ...]:

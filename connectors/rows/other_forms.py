@@ -5,7 +5,6 @@ that it has and the form that is read. It names keys and columns, never a value.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from connectors.interfaces.errors import InputError
 
@@ -35,27 +34,33 @@ MAX_KEYS = 5
 def explain_suffix(suffix: str) -> str:
     """Return what a file with a suffix that is not read probably is, and what to do."""
     kind = next((kind for kind, suffixes in UNREAD.items() if suffix in suffixes.split()), "")
-    return f"this is {kind}. {SUFFIXES}" if kind else f"unknown kind of file. {SUFFIXES}"
+    if not kind:
+        return f"unknown kind of file. {SUFFIXES}"
+    return f"this is {kind}. {SUFFIXES}"
 
 
-def describe_value(value: Any) -> str:
+def describe_value(value: object) -> str:
     """Return the kind of a value that is no text; of an object its keys."""
     if isinstance(value, Mapping):
         return f"an object with {list_keys(value)}"
     if isinstance(value, (list, tuple, set)) or hasattr(value, "__array__"):
         return "a list"
-    return "bytes" if isinstance(value, bytes) else "a single value"
+    if isinstance(value, bytes):
+        return "bytes"
+    return "a single value"
 
 
-def list_keys(value: Mapping[str, Any]) -> str:
+def list_keys(value: Mapping[str, object]) -> str:
     """Return the first keys of an object, for messages."""
     keys = ", ".join(f"'{key}'" for key in list(value)[:MAX_KEYS])
     if not keys:
         return "no keys"
-    return f"the keys {keys} and more" if len(value) > MAX_KEYS else f"the keys {keys}"
+    if len(value) > MAX_KEYS:
+        return f"the keys {keys} and more"
+    return f"the keys {keys}"
 
 
-def refuse_one_object(value: Any, required: Sequence[str], name: str) -> None:
+def refuse_one_object(value: object, required: Sequence[str], name: str) -> None:
     """Raise InputError if the only object of a file contains the rows, instead of being one.
 
     pandas writes one object of columns by default, web services put the rows under a key.
@@ -78,7 +83,9 @@ def refuse_one_object(value: Any, required: Sequence[str], name: str) -> None:
         for key, part in holders.items()
         if isinstance(part, list) and part and isinstance(part[0], Mapping)
     ]
-    advice = f"Write the list of '{rows[0]}' as a file of its own." if rows else ONE_OBJECT_PER_ROW
+    advice = ONE_OBJECT_PER_ROW
+    if rows:
+        advice = f"Write the list of '{rows[0]}' as a file of its own."
     raise InputError(
         f"{name}: contains one object with {list_keys(value)}, not one object per row. {advice}"
     )

@@ -20,14 +20,11 @@ def places_of(where: RowsRef) -> tuple[str, ...]:
     if where.query is not None:
         return _tables(address, where.query)
     system, files, _ = list_files(address, display_path(where))
-    local = (
-        "file" in system.protocol
-        if isinstance(system.protocol, tuple)
-        else system.protocol == "file"
-    )
-    return tuple(
-        str(Path(file).resolve()) if local else f"{system.protocol} {file}" for file in files
-    )
+    protocol = system.protocol
+    # One name or several, such as ("file", "local").
+    if protocol == "file" or (isinstance(protocol, tuple) and "file" in protocol):
+        return tuple(str(Path(file).resolve()) for file in files)
+    return tuple(f"{protocol} {file}" for file in files)
 
 
 def files_of(where: RowsRef) -> tuple[str, ...]:
@@ -35,7 +32,9 @@ def files_of(where: RowsRef) -> tuple[str, ...]:
     if where.query is not None:
         return ()
     _, files, folder = list_files(inside_package(address_of(where.path)), display_path(where))
-    return tuple(str(PurePosixPath(file).relative_to(folder)) for file in files) if folder else ()
+    if not folder:
+        return ()
+    return tuple(str(PurePosixPath(file).relative_to(folder)) for file in files)
 
 
 def require_one_kind(where: RowsRef) -> None:
@@ -50,8 +49,9 @@ def require_one_kind(where: RowsRef) -> None:
 
 def bases_of(where: RowsRef) -> tuple[str, ...]:
     """Return the files of a reference, or its database with all tables and views. Raises PlaceError."""
-    address = inside_package(address_of(where.path))
-    return places_of(where) if where.query is None else (_database(address),)
+    if where.query is None:
+        return places_of(where)
+    return (_database(inside_package(address_of(where.path))),)
 
 
 def _tables(address: str, query: str) -> tuple[str, ...]:
@@ -84,4 +84,6 @@ def _database(address: str) -> str:
         return f"{kind} {url.host or 'localhost'}/{database}"
     if database.startswith("file:"):
         database = unquote(urlsplit(database).path)
-    return f"{kind} {database if database[:1] in ('', ':') else Path(database).resolve()}"
+    if database[:1] not in ("", ":"):  # a database in memory has no path
+        database = str(Path(database).resolve())
+    return f"{kind} {database}"

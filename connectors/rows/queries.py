@@ -45,8 +45,9 @@ def check_query(query: str, address: str) -> None:
     if re.search(r"/\*M?!", query):
         raise ValueError("MySQL executes the content of /*! */. Remove that comment")
     kind = re.split(r"[+:]", address)[0]
-    problem = "" if kind == "env" else _problem(query, DIALECTS.get(kind, ""))
-    if problem:
+    if kind == "env":
+        return
+    if problem := _problem(query, DIALECTS.get(kind, "")):
         raise ValueError(problem)
 
 
@@ -67,12 +68,9 @@ def _problem(query: str, dialect: str) -> str:
     statements = [statement for statement in statements if not isinstance(statement, sql.Semicolon)]
     if len(statements) != 1 or not isinstance(statements[0], sql.Query):
         return "the query must be exactly one SELECT, or one WITH that ends in a SELECT"
-    writing = _writing_part(statements[0])
-    return (
-        f"the query contains {writing}, which changes the database. Use a SELECT that only reads"
-        if writing
-        else ""
-    )
+    if writing := _writing_part(statements[0]):
+        return f"the query contains {writing}, which changes the database. Use a SELECT that only reads"
+    return ""
 
 
 def _writing_part(statement: Expr) -> str:
@@ -89,6 +87,7 @@ def _writing_part(statement: Expr) -> str:
         sql.Into,
         sql.Lock,
     )
+    # At any depth: PostgreSQL executes an UPDATE within WITH.
     for node in statement.walk():
         if isinstance(node, writing) and not isinstance(node, sql.Query):
             return str(node.key).upper()

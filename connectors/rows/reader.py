@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from connectors.interfaces.errors import InputError, NoRowsError, nearest
 from connectors.interfaces.rows import NO_CLASS, OTHERS, RowsRef
@@ -53,17 +53,20 @@ def read_rows(where: RowsRef) -> pd.DataFrame:
         frame["label"] = pd.Series(NO_CLASS, index=frame.index, dtype="str")
     if where.plain_text:
         frame["text"] = frame["text"].map(plain_text, na_action="ignore")
-    for name in source if where.for_owner else ():
-        if name not in names.values():
+    for name in source:
+        if where.for_owner and name not in names.values():
             frame[f"other {name}"] = pd.Series(map(_text, source[name]), dtype="str")
     if where.whole:
+        # Columns of a Parquet file that were not read have no values.
         cells = (values for values in source.values() if len(values) == count)
         frame["whole"] = pd.Series(
             ["\x1f".join(_cells(row)) for row in zip(*cells, strict=True)], dtype="str"
         )
-    frame = _assign_classes(where, frame) if where.classes else frame
+    if where.classes:
+        frame = _assign_classes(where, frame)
     # Chosen by the cells as stored: earlier versions chose by them, and a stored run must get its rows again.
-    frame = frame if where.rows is None else _choose(where, frame, where.rows)
+    if where.rows is not None:
+        frame = _choose(where, frame, where.rows)
     return _in_canonical_form(where, frame)
 
 
@@ -111,12 +114,15 @@ def _assign_classes(where: RowsRef, frame: pd.DataFrame) -> pd.DataFrame:
     )
 
     def of(code: object) -> str | None:
-        # A code is no number: 250.10 is not 250.1.
-        plain = label_form(code) if isinstance(code, str) else ""
-        return next(
-            (name for prefix, name in prefixes if plain.startswith(prefix)),
-            others if plain else None,
-        )
+        plain = ""
+        if isinstance(code, str):
+            plain = label_form(code)  # a code is no number: 250.10 is not 250.1
+        for prefix, name in prefixes:
+            if plain.startswith(prefix):
+                return name
+        if not plain:
+            return None
+        return others
 
     classed = frame.assign(label=frame["label"].map(of).astype("str"))
     selected = classed[classed["label"].notna()].reset_index(drop=True)
@@ -139,7 +145,7 @@ def _texts(where: RowsRef, column: str, source: Columns) -> list[str | None]:
     return [_text(value) for value in values]
 
 
-def _refuse_containers(where: RowsRef, column: str, values: Sequence[Any]) -> None:
+def _refuse_containers(where: RowsRef, column: str, values: Sequence[object]) -> None:
     """Raise InputError for a column of objects or lists; for the owner, who sees what is left out, only if all are."""
     containers = [
         (position, value) for position, value in enumerate(values) if _is_container(value)
@@ -153,16 +159,16 @@ def _refuse_containers(where: RowsRef, column: str, values: Sequence[Any]) -> No
         )
 
 
-def _cells(row: Sequence[Any]) -> list[str]:
+def _cells(row: Sequence[object]) -> list[str]:
     """Return the values of a row as sorted texts: the same row under other column names has the same ones."""
     return sorted(text for text in map(_text, row) if text is not None)
 
 
-def _is_container(value: Any) -> bool:
+def _is_container(value: object) -> bool:
     return isinstance(value, (bytes, list, dict, tuple, set)) or hasattr(value, "__array__")
 
 
-def _text(value: Any) -> str | None:
+def _text(value: object) -> str | None:
     if value is None or _is_container(value):
         return None
     if isinstance(value, str):
@@ -180,6 +186,7 @@ def _choose(where: RowsRef, frame: pd.DataFrame, rows: int) -> pd.DataFrame:
         )
     content = frame.drop(columns="row").fillna("\0")
     lines = zip(*(content[name] for name in content.columns), strict=True)
+    # By content: the same rows are chosen from a copy in another order, under another name or in another format.
     order = [
         hashlib.sha256(repr((where.seed, *line)).encode("utf-8", "surrogatepass")).digest()
         for line in lines
@@ -204,14 +211,16 @@ def check_public(where: RowsRef, frame: pd.DataFrame, labels: Sequence[str]) -> 
         if (reason := _reason(name, value, labels))
     ]
     if problems:
-        more = [f"and {len(problems) - 5} more"] if len(problems) > 5 else []
+        shown = problems[:5]
+        if len(problems) > 5:
+            shown.append(f"and {len(problems) - 5} more")
         raise InputError(
             f"{display_path(where)} has {len(problems)} problem(s). Correct the rows or the task's labels:\n  "
-            + "\n  ".join(problems[:5] + more)
+            + "\n  ".join(shown)
         )
 
 
-def _reason(name: str, value: Any, labels: Sequence[str]) -> str:
+def _reason(name: str, value: object, labels: Sequence[str]) -> str:
     if not isinstance(value, str):
         return "is null"
     if not value.strip():

@@ -1,5 +1,7 @@
 """Sources of rows as columns of plain Python values. Errors never quote a row."""
 
+from __future__ import annotations
+
 import csv
 import io
 import json
@@ -9,10 +11,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces.counts import counted
 from connectors.interfaces.errors import EncodingError, InputError, PlaceError
+from connectors.interfaces.json_values import Json
 from connectors.interfaces.redaction import redact
 from connectors.interfaces.rows import RowsRef
 from connectors.rows.cells import Columns, decode_any, distinct, refuse_repeated
@@ -26,6 +29,10 @@ from connectors.rows.other_forms import (
     refuse_one_object,
 )
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from fsspec import AbstractFileSystem
+
 DATA = Path(__file__).parents[1] / "data"
 _NO_PYTHON_VALUE = (ValueError, OverflowError, LookupError)
 """Errors of a cell that Python cannot represent: a year above 9999, an unknown time zone, bytes that are no text."""
@@ -36,9 +43,8 @@ FIRST_CHARACTERS = 1 << 16
 """Characters in which the first line of a file is searched."""
 MAX_DIGITS = 4000
 """Longest integer of JSON that is read as a number; Python converts at most 4300 digits."""
-csv.field_size_limit(
-    2**31 - 1
-)  # by default the rest of a longer cell would be read as rows of its own
+# By default the rest of a longer cell would be read as rows of its own.
+csv.field_size_limit(2**31 - 1)
 
 
 def display_path(where: RowsRef) -> str:
@@ -53,8 +59,11 @@ def open_source(where: RowsRef) -> Columns:
     """
     where = replace(where, path=address_of(where.path))
     if where.query is not None:
-        # A private row is never refused at a run: the owner was told at the registration.
-        required = () if where.lenient else [*column_names(where).values()]
+        required = tuple(column_names(where).values())
+        if (
+            where.lenient
+        ):  # private rows are checked at their registration and never refused at a run
+            required = ()
         return read_sql(where.path, where.query, display_path(where), where.any_cells, required)
     return _from_files(inside_package(where.path), where)
 
@@ -101,9 +110,13 @@ def _from_files(path: str, where: RowsRef) -> Columns:
     system, files, folder = list_files(path, name)
     parts = []
     for file in files:
-        title = f"{name}/{PurePosixPath(file).relative_to(folder)}" if folder else name
+        title = name
+        if folder:
+            title = f"{name}/{PurePosixPath(file).relative_to(folder)}"
         parts.append((title, _read_file(system, file, title, where)))
-    return parts[0][1] if len(parts) == 1 else _join_files(parts, required, where.all_columns)
+    if len(parts) == 1:
+        return parts[0][1]
+    return _join_files(parts, required, where.all_columns)
 
 
 def _join_files(
@@ -128,7 +141,7 @@ def _join_files(
     }
 
 
-def list_files(path: str, name: str) -> tuple[Any, list[str], str]:
+def list_files(path: str, name: str) -> tuple[AbstractFileSystem, list[str], str]:
     """Return the storage system, data files and folder (if several files) of a path.
 
     PlaceError if there are none.
@@ -156,10 +169,12 @@ def list_files(path: str, name: str) -> tuple[Any, list[str], str]:
                 hint = "Check the address and your access, or download the file and name its path."
             raise PlaceError(f"{name} does not exist. {hint}")
         if not system.isdir(root):
+            # Checked before any file is read: the error of a reader could quote its content.
             if ending_of(root) not in KNOWN:
                 raise PlaceError(f"{name}: {explain_suffix(ending_of(root))}")
             return system, [root], ""
         folder = root.rstrip("/")
+        # Sorted: the positions of rows must not depend on the order in which a system lists files.
         files = [
             f for f in sorted(system.find(root)) if _is_data(PurePosixPath(f).relative_to(folder))
         ]
@@ -190,7 +205,7 @@ def ending_of(file: str) -> str:
     return PurePosixPath(file.removesuffix(".gz")).suffix.lower()
 
 
-def _read_file(system: Any, file: str, name: str, where: RowsRef) -> Columns:
+def _read_file(system: AbstractFileSystem, file: str, name: str, where: RowsRef) -> Columns:
     ending = ending_of(file)
     required = [*column_names(where).values()]
     with _reachable(name), system.open(file, "rb", compression="infer") as opened:
@@ -230,24 +245,20 @@ def _parse_parquet(data: bytes, name: str, required: Sequence[str], where: RowsR
         file = pq.ParquetFile(pa.BufferReader(data))
         names = file.schema_arrow.names
         refuse_repeated(names, required, name)
+        read = None  # all
+        if not where.all_columns:
+            read = [column for column in names if column in required]
         # Only on this thread: one of Arrow's may drop the last reference to a Python object after the caller has its
         # table, and a command that exits at that moment dies of SIGABRT.
-        table = file.read(
-            columns=None
-            if where.all_columns
-            else [column for column in names if column in required],
-            use_threads=False,
-        )
+        table = file.read(columns=read, use_threads=False)
     except (pa.ArrowException, OSError):
         raise InputError(
             f"{name} is not a readable Parquet file: it is damaged or has another format."
         ) from None
-    for column in (
-        table.schema if where.any_cells else ()
-    ):  # the cells of a lenient table are not checked
-        if column.name in required and (
-            pa.types.is_nested(column.type) or pa.types.is_binary(column.type)
-        ):
+    # Here by the type, because the cells of such a table are not checked one by one.
+    for column in table.schema:
+        is_text = not (pa.types.is_nested(column.type) or pa.types.is_binary(column.type))
+        if where.any_cells and column.name in required and not is_text:
             raise InputError(
                 f"{name}, column '{column.name}': contains {column.type}, not text. {ONE_TEXT_PER_ROW}"
             )
@@ -256,7 +267,7 @@ def _parse_parquet(data: bytes, name: str, required: Sequence[str], where: RowsR
     return dict.fromkeys(names, ()) | dict(zip(distinct(table.schema.names), cells, strict=True))
 
 
-def _cells(column: Any, lenient: bool) -> list[Any]:
+def _cells(column: pa.ChunkedArray, lenient: bool) -> list[object]:
     """Return the values of a Parquet column; cells that Python cannot represent are missing if `lenient`."""
     try:
         return list(column.to_pylist())
@@ -266,7 +277,7 @@ def _cells(column: Any, lenient: bool) -> list[Any]:
     return [_cell(value) for value in column]
 
 
-def _cell(value: Any) -> Any:
+def _cell(value: pa.Scalar) -> object:
     try:
         return value.as_py()
     except UnicodeDecodeError:
@@ -288,14 +299,16 @@ def csv_form(text: str, ending: str, required: Sequence[str]) -> tuple[str, int]
         return "\t", 0
     columns = {separator: first_record(text, separator) for separator in SEPARATORS}
     fits = [separator for separator, names in columns.items() if set(required) <= set(names)]
-    return (fits or [max(SEPARATORS, key=lambda separator: _count_columns(columns[separator]))])[
-        0
-    ], 0
+    if fits:
+        return fits[0], 0
+    return max(SEPARATORS, key=lambda separator: _count_columns(columns[separator])), 0
 
 
 def _count_columns(fields: Sequence[str]) -> int:
     """Return the number of columns; 0 if a separator cuts a quoted name, of which each part has one quote."""
-    return 0 if any(field.count('"') % 2 for field in fields) else len(fields)
+    if any(field.count('"') % 2 for field in fields):
+        return 0
+    return len(fields)
 
 
 def first_record(text: str, separator: str) -> list[str]:
@@ -347,14 +360,12 @@ def _csv_rows(
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=not lenient)
     rows: list[Sequence[str | None]] = []
     while True:
+        problem = ""
+        # `next` and no loop: after the error of a line, the reader continues with the next one.
         try:
             fields = next(reader)
-            wrong = bool(rows and is_filled(fields)) and len(fields) != len(rows[0])
-            problem = (
-                f"has {counted(len(fields), 'field')}, the first line has {len(rows[0])}"
-                if wrong
-                else ""
-            )
+            if rows and is_filled(fields) and len(fields) != len(rows[0]):
+                problem = f"has {counted(len(fields), 'field')}, the first line has {len(rows[0])}"
         except StopIteration:
             return rows
         except csv.Error as error:
@@ -365,6 +376,7 @@ def _csv_rows(
                 f"{name}, line {reader.line_num}: {problem}. Correct the line, or write Parquet or JSON lines."
             )
         if problem:
+            # The row stays, as missing cells: a row that disappears would move the positions of all later ones.
             rows.append([None] * len(rows[0]))
         elif above and is_filled(fields):
             above -= 1
@@ -375,7 +387,9 @@ def _csv_rows(
 def _parse_json(text: str, name: str, where: RowsRef, is_array: bool) -> Columns:
     """Return the columns of JSON lines; `is_array`: of a JSON array, if the text begins with a bracket."""
     lenient = where.lenient
-    only = None if where.lenient else _only_object(text)
+    only = None
+    if not lenient:
+        only = _only_object(text)
     rows: list[tuple[int, Any]]
     if only is not None:
         refuse_one_object(only, [*column_names(where).values()], name)
@@ -390,15 +404,13 @@ def _parse_json(text: str, name: str, where: RowsRef, is_array: bool) -> Columns
         )
         rows = [(number, _loaded_line(line, name, number, lenient)) for number, line in lines]
         unit = "line"
-    if lenient:
-        rows = [(number, row if isinstance(row, dict) else {}) for number, row in rows]
-    for number, row in rows:
-        if not isinstance(row, dict):
-            hint = (
-                " A file with one list of rows has the suffix .json."
-                if isinstance(row, list)
-                else ""
-            )
+    for position, (number, row) in enumerate(rows):
+        if lenient and not isinstance(row, dict):
+            rows[position] = (number, {})
+        elif not isinstance(row, dict):
+            hint = ""
+            if isinstance(row, list):
+                hint = " A file with one list of rows has the suffix .json."
             raise InputError(
                 f"{name}, {unit} {number}: contains {describe_value(row)}, not an object with columns.{hint}"
             )
@@ -408,13 +420,15 @@ def _parse_json(text: str, name: str, where: RowsRef, is_array: bool) -> Columns
     return {column: [row.get(column) for _, row in rows] for column in names}
 
 
-def _only_object(text: str) -> dict[str, Any] | None:
+def _only_object(text: str) -> Json | None:
     """Return the object of a file that contains one JSON object and nothing else, on one line or several."""
-    try:
-        value = json.loads(text, parse_int=_integer) if text.lstrip().startswith("{") else None
-    except (json.JSONDecodeError, RecursionError):
+    if not text.lstrip().startswith("{"):
         return None
-    return value if isinstance(value, dict) else None
+    try:
+        value: Json = json.loads(text, parse_int=_integer)
+    except (json.JSONDecodeError, RecursionError):  # JSON lines, or a value nested too deeply
+        return None
+    return value
 
 
 def _loaded_line(line: str, name: str, number: int, lenient: bool) -> Any:
@@ -437,4 +451,6 @@ def _loaded(text: str, name: str, first: int = 1) -> Any:
 
 
 def _integer(digits: str) -> int | str:
-    return int(digits) if len(digits) <= MAX_DIGITS else digits
+    if len(digits) > MAX_DIGITS:
+        return digits
+    return int(digits)

@@ -58,7 +58,10 @@ def record_hash(secret: bytes, label: str, text: str, person: str | None = None)
     Unicode is normalised to NFC and white space collapsed, so copies through other editors or file formats have the
     same hash. Pass `person` always or never for one dataset: it changes the hash.
     """
-    record = [_normal(label), _normal(text), None if person is None else _normal(person)]
+    # JSON and not one joined text: the ends of its parts are part of what is hashed.
+    record = [_normal(label), _normal(text), person]
+    if person is not None:
+        record[2] = _normal(person)
     return _keyed(secret, "record", canonical(record))
 
 
@@ -87,6 +90,7 @@ def _normal(value: str) -> str:
 
 
 def _keyed(secret: bytes, purpose: str, message: str) -> str:
+    # The purpose separates the uses of one key: no hash of a record is a mark or a name of the key.
     # surrogatepass: an error about a broken character would quote the private text.
     content = f"wasp {purpose} 1\n{message}".encode("utf-8", "surrogatepass")
     return hmac.new(secret, content, hashlib.sha256).hexdigest()

@@ -9,17 +9,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from connectors.interfaces.json_values import Json
 from connectors.interfaces.redaction import HIDDEN
 
-JsonSchema = dict[str, Any]
 REFERENCE: Final = r"^(none|env:[A-Za-z_][A-Za-z0-9_]*|prefect:[a-z0-9][a-z0-9-]*)$"
 """Reference to a stored key."""
 
 
 def _any_case(word: str) -> str:
-    return "".join(
-        f"[{letter.upper()}{letter.lower()}]" if letter.isalpha() else letter for letter in word
-    )
+    # Spelled out, because JavaScript has no inline flag for it.
+    return re.sub("[a-z]", lambda letter: f"[{letter[0].upper()}{letter[0]}]", word)
 
 
 def _one_of(*words: str) -> str:
@@ -69,7 +68,7 @@ class SecretMatch:
         return ".".join(self.path)
 
 
-def find_secrets(value: Any, path: tuple[str, ...] = ()) -> Iterator[SecretMatch]:
+def find_secrets(value: object, path: tuple[str, ...] = ()) -> Iterator[SecretMatch]:
     """Yield the locations of keys and passwords in a JSON-like value.
 
     The value of a secret name (`SECRET_NAME`) must be a reference (`REFERENCE`).
@@ -96,18 +95,21 @@ def find_secrets(value: Any, path: tuple[str, ...] = ()) -> Iterator[SecretMatch
 def hide_secrets(value: Any) -> Any:
     """Return a copy of a JSON-like value with `***` for every key and every password."""
     if isinstance(value, Mapping):
-        return {
-            name: HIDDEN
-            if isinstance(item, str) and any(find_secrets({name: item}))
-            else hide_secrets(item)
-            for name, item in value.items()
-        }
+        shown = {}
+        for name, item in value.items():
+            shown[name] = hide_secrets(item)
+            # With its name: a password has no form of its own.
+            if isinstance(item, str) and any(find_secrets({name: item})):
+                shown[name] = HIDDEN
+        return shown
     if isinstance(value, list | tuple):
         return [hide_secrets(item) for item in value]
-    return HIDDEN if isinstance(value, str) and any(find_secrets(value)) else value
+    if isinstance(value, str) and any(find_secrets(value)):
+        return HIDDEN
+    return value
 
 
-def without_secrets() -> JsonSchema:
+def without_secrets() -> Json:
     """Return the JSON Schema of a value without secrets: the rules of `find_secrets`.
 
     It applies at any depth. It refers to itself by a dynamic anchor, because pydantic resolves every `$ref` to one of

@@ -28,9 +28,12 @@ def variable_of(reference: str, where: str = "key") -> str:
             f"block), or 'none' for a server without keys. Never put a key into a configuration."
         )
     kind, _, name = reference.partition(":")
+    # A configuration could otherwise send a credential of this system to an endpoint of its own.
     if kind == "env" and name.startswith(CLOSED):
         raise ConfigError(f"{where}: the variable {name} contains no key of a language model")
-    return name if kind == "env" else "WASP_SECRET_" + name.upper().replace("-", "_")
+    if kind == "env":
+        return name
+    return "WASP_SECRET_" + name.upper().replace("-", "_")
 
 
 def read_secret(reference: str, where: str = "key") -> str:

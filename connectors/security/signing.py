@@ -32,9 +32,11 @@ def public_line(secret: bytes) -> str:
 
 def pem_of_line(line: str) -> bytes | None:
     """Return the key of a `public_line` as PEM, None for anything else."""
+    if not line.startswith(LINE):
+        return None
     try:
         raw = base64.b64decode(line.removeprefix(LINE), validate=True)
-        return _pem(Ed25519PublicKey.from_public_bytes(raw)) if line.startswith(LINE) else None
+        return _pem(Ed25519PublicKey.from_public_bytes(raw))
     except ValueError:
         return None
 
@@ -88,4 +90,6 @@ def read_public(path: Path) -> bytes:
 def own_public(folder: Path) -> bytes | None:
     """Return the public key of a state folder, None if it has no key yet."""
     path = folder / "private" / "signing.key"
-    return public_pem(open_signing_key(folder)) if path.exists() else None
+    if not path.exists():  # opening it would create one
+        return None
+    return public_pem(open_signing_key(folder))

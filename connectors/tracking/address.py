@@ -46,8 +46,11 @@ def redact(uri: str) -> str:
     parts = urlsplit(uri)
     host = parts.netloc.rpartition("@")[2]
     query = urlencode([(name, "***") for name, _ in parse_qsl(parts.query)], safe="*")
-    shown = f"***@{host}" if "@" in parts.netloc else host
-    return urlunsplit(parts._replace(netloc=shown, query=query)) if host or query else uri
+    if not host and not query:
+        return uri
+    if "@" in parts.netloc:
+        host = f"***@{host}"
+    return urlunsplit(parts._replace(netloc=host, query=query))
 
 
 def scrub(text: str, uri: str) -> str:
@@ -62,6 +65,7 @@ def scrub(text: str, uri: str) -> str:
         spelling for secret in secrets for spelling in (secret, unquote(secret)) if spelling
     }
     text = text.replace(uri, redact(uri))
+    # Longest first: a secret that contains another one would otherwise be replaced only in part.
     for spelling in sorted(spellings, key=len, reverse=True):
         text = text.replace(spelling, "***")
     return text
@@ -89,6 +93,7 @@ def reachable(uri: str) -> bool:
         return True
     try:
         address = (parts.hostname or "localhost", parts.port or _PORTS[scheme])
+        # A connection alone proves nothing: a proxy accepts it without a server behind it.
         with socket.create_connection(address, timeout=PROBE_SECONDS / 2) as connection:
             connection.sendall(_HELLOS.get(scheme, b""))
             return scheme not in _HELLOS or len(connection.recv(1)) == 1

@@ -1,16 +1,23 @@
 """The student as a logged MLflow model, with signature and requirements."""
 
+from __future__ import annotations
+
 import importlib.metadata
 import logging
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from connectors.artifacts.atomic_files import folder_sha256
 from connectors.interfaces.content_keys import digest
+from connectors.interfaces.json_values import Json
 from connectors.tracking.address import redact
 from connectors.tracking.mlflow_store import MlflowStore, require_file, server_version
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import LoggedModel
 
 CONTENT_TAG = "wasp.content"
 """Tag of a logged model: the hash of the student's files and of its serving settings."""
@@ -21,7 +28,7 @@ MODELS_SINCE = 3
 _READY = "READY"
 
 
-def send_student(store: MlflowStore, model: Mapping[str, Any], folder: Path) -> None:
+def send_student(store: MlflowStore, model: Json, folder: Path) -> None:
     """Send the student as a model (`log_student`), or its files to an earlier server, which knows no logged models."""
     if server_version(store.uri) >= MODELS_SINCE:
         log_student(store, model, folder)
@@ -30,7 +37,7 @@ def send_student(store: MlflowStore, model: Mapping[str, Any], folder: Path) -> 
         logging.getLogger(__name__).warning(message, redact(store.uri), MODELS_SINCE)
 
 
-def log_student(store: MlflowStore, model: Mapping[str, Any], folder: Path) -> None:
+def log_student(store: MlflowStore, model: Json, folder: Path) -> None:
     """Log the student, unless the run has it, and register it.
 
     `model`: `name`, `folder` below the run's, `registered` name or None, packages that it `needs`, and `embedder`
@@ -50,10 +57,9 @@ def log_student(store: MlflowStore, model: Mapping[str, Any], folder: Path) -> N
         output.model_id != logged.model_id for output in store.content.outputs.model_outputs
     ):
         store.reopen()
-        for fragment in (
-            entry for entry in equal if str(entry.status) != _READY
-        ):  # of interrupted uploads
-            store.client.delete_logged_model(fragment.model_id)
+        for entry in equal:
+            if str(entry.status) != _READY:  # of an interrupted upload
+                store.client.delete_logged_model(entry.model_id)
         logged = logged or _log(store, model, student, content)
         store.client.log_outputs(store.run_id, [LoggedModelOutput(logged.model_id, step=0)])
         _copy_metrics(store, logged)
@@ -61,7 +67,7 @@ def log_student(store: MlflowStore, model: Mapping[str, Any], folder: Path) -> N
         _register(store.client, model["registered"], logged)
 
 
-def _copy_metrics(store: MlflowStore, logged: Any) -> None:
+def _copy_metrics(store: MlflowStore, logged: LoggedModel) -> None:
     """Show the scores and the privacy loss of the run on its model."""
     from mlflow.entities import Metric
 
@@ -74,10 +80,11 @@ def _copy_metrics(store: MlflowStore, logged: Any) -> None:
     store.client.log_batch(store.run_id, metrics=points)
 
 
-def _register(client: Any, name: str, logged: Any) -> None:
+def _register(client: MlflowClient, name: str, logged: LoggedModel) -> None:
     """Add the model to the registry as a version of `name`, unless it is one."""
     from mlflow.exceptions import MlflowException
 
+    # Not a look-up first: two runs that register at once would both find no model.
     try:
         client.create_registered_model(name)
     except MlflowException as error:
@@ -92,7 +99,7 @@ def _register(client: Any, name: str, logged: Any) -> None:
         )
 
 
-def _log(store: MlflowStore, model: Mapping[str, Any], student: Path, content: str) -> Any:
+def _log(store: MlflowStore, model: Json, student: Path, content: str) -> LoggedModel:
     """Upload the model folder. Nothing is inferred, so nothing is loaded or downloaded."""
     import mlflow.pyfunc
     import pandas as pd
@@ -124,6 +131,7 @@ def _log(store: MlflowStore, model: Mapping[str, Any], student: Path, content: s
             ),
         )
         store.client.log_model_artifacts(logged.model_id, str(target))
+    # Last: a model that is not ready counts as a fragment, and is uploaded again.
     store.client.finalize_logged_model(logged.model_id, _READY)
     return logged
 

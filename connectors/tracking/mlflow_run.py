@@ -18,13 +18,18 @@ from typing import Any, Literal
 from connectors.artifacts.atomic_files import write_text_whole
 from connectors.interfaces import cancellation
 from connectors.interfaces.errors import ConfigError, MissingPackageError
+from connectors.interfaces.json_values import Json
 from connectors.tracking.address import PROBE_SECONDS, check_uri, page, reachable, redact, scrub
 from connectors.tracking.logged_model import send_student
 from connectors.tracking.mlflow_store import MlflowStore, clean_name, limited
 
 DESCRIPTION = "mlflow.json"
-CALL_SECONDS, LOST_SECONDS, PUSH_SECONDS = 6.0, 9.0, 60.0
-"""Timeout of a call during a run, limit of all that a run loses to failures, timeout of a call of `wasp push`."""
+CALL_SECONDS = 6.0
+"""Timeout of a call during a run."""
+LOST_SECONDS = 9.0
+"""Limit of all that a run loses to failures of MLflow."""
+PUSH_SECONDS = 60.0
+"""Timeout of a call of `wasp push`."""
 HTML_PAGE = re.compile(r"<(?:!doctype|html)\b.*", re.IGNORECASE | re.DOTALL)
 MERGED = ("params", "tags", "files", "datasets")
 
@@ -46,9 +51,7 @@ class MlflowRun:
         self._store: MlflowStore | None = None
         self._lock = threading.RLock()
         try:
-            self._values: dict[str, Any] = json.loads(
-                (folder / DESCRIPTION).read_text(encoding="utf-8")
-            )
+            self._values: Json = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             self._values = {}
 
@@ -68,25 +71,23 @@ class MlflowRun:
         return self._sent.get("run")
 
     @property
-    def _sent(self) -> dict[str, Any]:
-        sent: dict[str, Any] = self._values.get("sent", {})
+    def _sent(self) -> Json:
+        sent: Json = self._values.get("sent", {})
         return sent
 
     def ui_link(self) -> str | None:
         """Return the address of the run's page, if a server shows it."""
-        return (
-            page(self.uri, self._sent["experiment"], self._sent["run"])
-            if "run" in self._sent
-            else None
-        )
+        if "run" not in self._sent:
+            return None
+        return page(self.uri, self._sent["experiment"], self._sent["run"])
 
     def start(
         self,
         experiment: str,
         name: str,
         tags: Mapping[str, str],
-        params: Mapping[str, Any],
-        **more: Any,
+        params: Mapping[str, object],
+        **more: object,
     ) -> None:
         """Describe a run that starts or resumes; MLflow keeps the first value of a parameter."""
         texts = {clean_name(key): str(value) for key, value in params.items()}
@@ -99,7 +100,7 @@ class MlflowRun:
         }
         self.update(started=self._values.get("started", _now()), **named, **more)
 
-    def metrics(self, values: Mapping[str, float | None], step: int = 0, **more: Any) -> None:
+    def metrics(self, values: Mapping[str, float | None], step: int = 0, **more: object) -> None:
         """Add the metrics of an iteration; earlier values stay, None and non-finite ones are skipped."""
         plain = {
             clean_name(name): float(value) for name, value in values.items() if value is not None
@@ -108,6 +109,7 @@ class MlflowRun:
         with self._lock:
             metrics = self._values.get("metrics", {})
             earlier = metrics.get(str(step), {"at": _now(), "values": {}})
+            # Earlier values win, with their time: MLflow keeps each point for ever, and a resumed run repeats it.
             point = {"at": earlier["at"], "values": finite | earlier["values"]}
             self.update(metrics=metrics | {str(step): point}, **more)
 
@@ -127,7 +129,8 @@ class MlflowRun:
         `files`: path in the folder by name in MLflow. `datasets`: role by name. `note`, `link`: Markdown. `synthetic`:
         path, name and hash of a table. `model`: folder and serving settings of the student. `status`: ends the run.
         """
-        values |= {"ended": _now()} if values.get("status", "RUNNING") != "RUNNING" else {}
+        if values.get("status", "RUNNING") != "RUNNING":
+            values["ended"] = _now()
         with self._lock:
             merged = {
                 key: self._values.get(key, {}) | values[key] for key in MERGED if key in values
@@ -152,7 +155,7 @@ class MlflowRun:
         self._send(PUSH_SECONDS, math.inf)
         return self.problem
 
-    def _store_values(self, **values: Any) -> None:
+    def _store_values(self, **values: object) -> None:
         self._values |= values
         text = json.dumps(self._values, indent=1, ensure_ascii=False)
         write_text_whole(self.folder / DESCRIPTION, text)
@@ -168,14 +171,14 @@ class MlflowRun:
         def succeeds(what: str, action: Callable[[], object]) -> bool:
             started = time.monotonic()
             try:
+                # A call that could exceed the limit is not made: its timeout is the least that it could cost.
                 if self._lost + call_seconds + PROBE_SECONDS > lost_seconds:
                     raise TimeoutError("it did not respond earlier in this run")
                 action()
             except Exception as error:  # noqa: BLE001 - after any error of MLflow, the run continues
                 self._lost += time.monotonic() - started
-                message = HTML_PAGE.sub(
-                    "", str(error)
-                ).strip()  # a proxy's page says no more than its status
+                # A proxy's page says no more than its status.
+                message = HTML_PAGE.sub("", str(error)).strip()
                 reason = scrub(f"{type(error).__name__}: {message}", self.uri)[:500]
                 self.problem = (
                     self.problem or f"{redact(self.uri)} did not accept {what} ({reason})."

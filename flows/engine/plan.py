@@ -108,8 +108,9 @@ def numbers_of(config: AnyConfig) -> dict[str, Any]:
     if plan["events"] and config.parties is None:
         require_unit(config, state_folder())
         name, is_public = dataset_of(config)
-        budget = open_ledger(state_folder()).outlook(name, plan["events"], plan["delta"], is_public)
-        budget["repeats"] = _repeated_run(config, budget["repeatable"])
+        ledger = open_ledger(state_folder())
+        outlook = ledger.outlook(name, plan["events"], plan["delta"], is_public)
+        budget = {**outlook, "repeats": _repeated_run(config, outlook["repeatable"])}
     forecast = opening.to_json() if opening is not None else None
     return plan | {
         "warnings": warnings_of(config, card, guarantee),

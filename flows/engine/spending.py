@@ -6,7 +6,13 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from connectors.ledger.state import charge_fields, drawn_releases, events_of, unreleased
+from connectors.ledger.state import (
+    ChargeFields,
+    charge_fields,
+    drawn_releases,
+    events_of,
+    unreleased,
+)
 
 if TYPE_CHECKING:
     from connectors.artifacts.store import Artifacts
@@ -34,7 +40,7 @@ def output_of(
     at_most = report is None and not (
         over and artifacts.read_text(f"runs/{run_id}/manifest.json") is not None
     )
-    further: list[Mapping[str, Any]] = []
+    further: list[ChargeFields] = []
     if report is not None:
         further = [charge_fields(charge) for charge in report.charges]
     elif at_most:
@@ -47,7 +53,7 @@ def output_of(
     )
 
 
-def _planned(run_id: str, entries: Sequence[Entry]) -> list[Mapping[str, Any]]:
+def _planned(run_id: str, entries: Sequence[Entry]) -> list[ChargeFields]:
     """Return the charges of the plan that a run reserved last."""
     plans = [
         entry.detail["charges"]

@@ -25,7 +25,7 @@ Claim = Callable[[Sequence[str]], Sequence[str]]
 LEASE_SECONDS = 12.0
 """Time after which a claim that is not renewed ends."""
 
-RENEW_SECONDS = 2.0
+RENEW_SECONDS = 2.0  # a sixth of the lease: a busy machine can delay some renewals
 
 
 @contextmanager
@@ -46,10 +46,13 @@ def leased(store: CompletionStore, identity: str) -> Iterator[Claim]:
     thread = threading.Thread(target=renew, name="wasp-claims", daemon=True)
 
     def claim(keys: Sequence[str]) -> Sequence[str]:
+        # The thread cannot raise into its caller. Without renewals, others may request the same prompts.
         if errors:
             raise errors[0]
         claimed = store.claim(identity, keys, owner, LEASE_SECONDS)
-        if claimed and thread.ident is None:
+        if (
+            claimed and thread.ident is None
+        ):  # most calls find all completions stored and need no thread
             thread.start()
         return claimed
 

@@ -51,7 +51,7 @@ class Recording:
         self._own: set[str] = set()
         self._lock = threading.RLock()
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.inner, self.store, self.scope, self.cost_budget)
 
     @property
@@ -71,8 +71,9 @@ class Recording:
     @cached_property
     def store_key(self) -> str:
         """Key of the model in the store: its identity, with the scope if it remembers."""
-        apart = self.scope and hasattr(self.inner, "remember")
-        return f"{self.identity} in {self.scope}" if apart else self.identity
+        if self.scope and hasattr(self.inner, "remember"):
+            return f"{self.identity} in {self.scope}"
+        return self.identity
 
     def complete(self, prompts: Sequence[Prompt], keep: Keep = keep_nothing) -> list[Completion]:
         """Return one completion per prompt, in order; equal prompts share one request.
@@ -82,6 +83,8 @@ class Recording:
         call = _Call(prompts, keep)
         self._deliver_stored(call, is_reuse=True)
         with leased(self.store, self.store_key) as claim:
+            # Each round requests what is free, and reads what others have stored. A claim of another process that
+            # ends without a completion makes its prompts free again.
             while remaining := call.open:
                 if keys := self.store.claimable(self.store_key, remaining):
                     self._request(call, keys, claim)
@@ -107,6 +110,7 @@ class Recording:
         if complete_claimed := getattr(self.inner, "complete_claimed", None):
             complete_claimed([call.prompts[key] for key in keys], receive, claim, self.cost_budget)
         elif keys := claim(keys):
+            # After the claim: a draw that another process stored before it must be known.
             self._remember()
             if prepare := getattr(self.inner, "prepare", None):
                 prepare()
@@ -127,6 +131,7 @@ class Recording:
         )
         if self.cost_budget is not None and not hasattr(self.inner, "complete_claimed"):
             self.cost_budget.pay(self.name, key, completion.dollars, completion.estimated)
+        # One lock for the write and its note: `_remember` of another thread must not see a draw of its own as new.
         with self._lock:
             seconds = call.seconds_since_last()
             final = self.store.put(
@@ -171,8 +176,9 @@ class _Call:
     def seconds_since_last(self) -> float:
         """Return the seconds since the last call of this method, or since the beginning."""
         now = time.monotonic()
-        before, self._last = self._last, now
-        return now - before
+        seconds = now - self._last
+        self._last = now
+        return seconds
 
     def deliver(self, key: str, completion: Completion) -> None:
         # The caller's `keep` need not be thread-safe.

@@ -3,12 +3,14 @@
 Each completion is one small transaction.
 """
 
+# Names of tables and columns are those of the first version (`answers`, `asked`, `plm`): earlier files stay readable.
+
 import json
 import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -21,6 +23,7 @@ from typing import Any
 from connectors.artifacts.atomic_files import explained, make_folder, use_write_ahead_log
 from connectors.interfaces.content_keys import canonical, digest
 from connectors.interfaces.errors import ArtifactError
+from connectors.interfaces.json_values import Json
 from connectors.interfaces.models import Completion
 from connectors.interfaces.prompts import Prompt
 from connectors.models.base.processes import is_running
@@ -99,7 +102,7 @@ class CompletionStore:
         with explained(self.folder):
             make_folder(self.folder, private=True)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.folder,)
 
     def file(self, identity: str) -> Path:
@@ -120,6 +123,7 @@ class CompletionStore:
     def claim(self, identity: str, keys: Sequence[str], owner: str, seconds: float) -> list[str]:
         """Claim prompts for `owner`; return the claimed keys: without completion, and claimed by nobody else."""
         until = time.time() + seconds
+        # Look-up and claim in one transaction: between two, another process could claim the same prompts.
         with self._open(identity) as database, _transaction(database):
             claimed = _claimable(database, keys)
             rows = [(key, owner, until) for key in claimed]
@@ -152,7 +156,9 @@ class CompletionStore:
         before, or requested the first. Of a batch that arrives at once, the first has the time of all.
         """
         key = prompt.key
-        outcome = "errors" if completion.finish_reason == "error" else "answers"
+        outcome = "answers"
+        if completion.finish_reason == "error":
+            outcome = "errors"
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         row = {
             name: getattr(completion, name)
@@ -164,9 +170,10 @@ class CompletionStore:
             "label": prompt.label,
             "plm": plm,
             "created": now,
+            "seconds": seconds,
         }
-        row |= {"seconds": seconds}
         marks = ", ".join("?" * len(row))
+        # OR IGNORE: the first stored completion is final, because other callers may have used it already.
         store = f"INSERT OR IGNORE INTO answers ({', '.join(row)}) VALUES ({marks})"  # noqa: S608
         counted = f"ON CONFLICT (prompt_key) DO UPDATE SET {outcome} = {outcome} + 1"
         count = f"INSERT INTO asked (prompt_key, {outcome}) VALUES (?, 1) {counted}"  # noqa: S608
@@ -187,9 +194,8 @@ class CompletionStore:
                 f"SELECT {columns} FROM answers"  # noqa: S608
             ).fetchone()
             rows = database.execute("SELECT created FROM answers ORDER BY created").fetchall()
-        if (
-            seconds is None
-        ):  # completions of an earlier version have only the times of their arrival
+        # Completions of an earlier version have only the times of their arrival.
+        if seconds is None:
             times = [datetime.fromisoformat(created) for (created,) in rows]
             gaps = [(later - earlier).total_seconds() for earlier, later in pairwise(times)]
             seconds = fmean([gap for gap in gaps if gap < PAUSE_SECONDS] or [0.0])
@@ -223,12 +229,14 @@ class CompletionStore:
         sql = "SELECT count(*) FILTER (WHERE created < ?), count(*) FROM answers"
         for file, database in self._files():
             old, total = database.execute(sql, (_moment(before),)).fetchone()
-            answers, size = answers + old, size + file.stat().st_size * old // max(total, 1)
+            answers += old
+            size += file.stat().st_size * old // max(total, 1)
         return answers, size
 
     def forget(self, before: datetime) -> None:
         """Delete completions before a time; they are requested again if needed."""
         moment = (_moment(before),)
+        # With their counts: a prompt that is requested again later would otherwise look as if it was paid twice.
         counts = "DELETE FROM asked WHERE prompt_key IN (SELECT prompt_key FROM answers WHERE created < ?)"
         for _, database in self._files():
             with _transaction(database):
@@ -278,14 +286,13 @@ def _advice(error: sqlite3.Error) -> str:
             f"Another process has locked it for {WAIT_SECONDS:g} seconds. End that process, or wait for it; then "
             "continue the run: its stored completions are not paid again."
         )
-    return (
-        "Free space, then continue the run."
-        if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
-        else DAMAGED
-    )
+    if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
+        return "Free space, then continue the run."
+    return DAMAGED
 
 
 def _select(database: sqlite3.Connection, columns: str, keys: Sequence[str]) -> sqlite3.Cursor:
+    # One parameter with all keys: SQLite limits the number of parameters.
     of_keys = "WHERE prompt_key IN (SELECT value FROM json_each(?))"
     return database.execute(f"SELECT {columns} {of_keys}", (json.dumps(list(keys)),))
 
@@ -295,6 +302,7 @@ def _claimable(database: sqlite3.Connection, keys: Sequence[str]) -> list[str]:
     state = lru_cache(is_running)
     taken = {row[0] for row in _select(database, "prompt_key FROM answers", keys)}
     claims = _select(database, "prompt_key, owner, until FROM claims", keys)
+    # A killed owner loses its claims at once; one on another machine is unknown (None) and keeps them until they end.
     taken.update(key for key, owner, until in claims if until > now and state(owner) is not False)
     return [key for key in keys if key not in taken]
 
@@ -313,6 +321,7 @@ def _connect(file: Path, identity: str | None) -> sqlite3.Connection:
         file, timeout=WAIT_SECONDS, isolation_level=None, check_same_thread=False
     )
     use_write_ahead_log(database, WAIT_SECONDS)
+    # Unlike the ledger's FULL: the last completions lost in a power cut cost money again, but reveal nothing.
     database.execute("PRAGMA synchronous = NORMAL")
     with _transaction(database):
         for statement in filter(str.strip, _SCHEMA.split(";")):
@@ -327,6 +336,7 @@ def _connect(file: Path, identity: str | None) -> sqlite3.Connection:
 
 @contextmanager
 def _transaction(database: sqlite3.Connection) -> Iterator[None]:
+    # IMMEDIATE waits for other writers here; a lock at the first write would fail behind their commit.
     database.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -341,8 +351,8 @@ def _completion(row: Sequence[Any]) -> Completion:
 
 
 def _prompt(text: str) -> Prompt:
-    values: Mapping[str, Any] = json.loads(text)
-    fields: dict[str, Any] = {
-        n: tuple(value) if isinstance(value, list) else value for n, value in values.items()
-    }
-    return Prompt(**fields)
+    values: Json = json.loads(text)
+    for name, value in values.items():
+        if isinstance(value, list):  # JSON has no tuples, and a prompt must be hashable
+            values[name] = tuple(value)
+    return Prompt(**values)

@@ -15,15 +15,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 from connectors.artifacts.atomic_files import explained
 from connectors.interfaces.errors import MoneyError
+from connectors.interfaces.json_values import Json
 from connectors.interfaces.money import format_dollars, of_which_estimated
 from connectors.models.base.processes import is_running, process_name
 
 ROUNDING = 1e-12
+"""Dollars that sums of many prices may exceed the limit by."""
 
 GRACE_SECONDS = 30.0
 """Time for a call to settle after its timeout."""
@@ -92,17 +93,17 @@ class CostBudget:
     def left(self) -> float:
         """Dollars that can still be reserved; infinite without a limit."""
         with self._lock:
-            return (
-                math.inf
-                if self.most is None
-                else self.most - self.spent - _total(self._reservations)
-            )
+            if self.most is None:
+                return math.inf
+            return self.most - self.spent - _total(self._reservations)
 
     def __str__(self) -> str:
         """Return the amount spent and the limit, '' for a run without costs."""
         if not self.spent:
             return ""
-        limit = "" if self.most is None else f" of ${format_dollars(self.most)}"
+        limit = ""
+        if self.most is not None:
+            limit = f" of ${format_dollars(self.most)}"
         return f"${self.spent:.4f}{limit}{of_which_estimated(self.estimated)}"
 
     def pay(
@@ -117,12 +118,15 @@ class CostBudget:
 
         `estimated`: the server did not report it.
         """
-        name = reservation.name if reservation else ""
-        if dollars <= 0 and not name:
+        entry: Json = {"model": model, "prompt": prompt_key, "dollars": dollars}
+        if estimated:
+            entry["estimated"] = True
+        if reservation is not None and reservation.name:
+            entry["hold"] = reservation.name
+        elif dollars <= 0:
             return
-        flags = ({"estimated": True} if estimated else {}) | ({"hold": name} if name else {})
         with self._current():
-            self._write({"model": model, "prompt": prompt_key, "dollars": dollars, **flags})
+            self._write(entry)
 
     def reserve(self, worst: float, seconds: float) -> Reservation | None:
         """Reserve the worst price of one call of at most `seconds`; None: try again when calls have ended.
@@ -134,6 +138,7 @@ class CostBudget:
         with self._current():
             if worst > self.left + ROUNDING:
                 self._sweep()
+                # Most calls in flight cost less than their worst price, so money can come back.
                 if self._reservations:
                     return None
                 raise MoneyError(self._refusal(worst))
@@ -158,6 +163,7 @@ class CostBudget:
         """Hold the journal's lock; the sums contain everything that other processes wrote."""
         with self._lock, explained(self.journal):
             self.journal.parent.mkdir(parents=True, exist_ok=True)
+            # Opened for each use: a child process that inherited an open journal would share its lock.
             descriptor = os.open(self.journal, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -177,23 +183,23 @@ class CostBudget:
             size += 1
         self._read = size
         for line in content.decode("utf-8", "replace").splitlines():
+            # A torn line: its call never started, or was not settled, and its reservation counts as spent.
             try:
                 self._add(json.loads(line))
             except (ValueError, KeyError, TypeError):
                 continue
 
-    def _write(self, entry: Mapping[str, Any]) -> None:
+    def _write(self, entry: Json) -> None:
         line = (json.dumps(entry) + "\n").encode()
         os.write(self._descriptor, line)
         self._read += len(line)
         self._add(entry)
 
-    def _add(self, entry: Mapping[str, Any]) -> None:
+    def _add(self, entry: Json) -> None:
         name = str(entry.get("hold", ""))
         if "reserved" in entry:
-            if (
-                "continued" not in entry
-            ):  # a batch of an earlier version: its price follows, if it was collected
+            # `continued`: a batch of an earlier version. Its price follows, if it was collected.
+            if "continued" not in entry:
                 self._reservations[name] = Reservation(
                     float(entry["reserved"]), float(entry["until"]), name
                 )
@@ -202,7 +208,8 @@ class CostBudget:
         self._reservations.pop(name, None)
         self._lost.pop(name, None)
         self._paid += dollars
-        self._estimated += dollars if entry.get("estimated") else 0.0
+        if entry.get("estimated"):
+            self._estimated += dollars
 
     def _sweep(self) -> None:
         """Find calls that nobody can settle any more; their worst price counts as spent."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -44,17 +44,19 @@ REMOVED_OPTIONS = {
 """Options that earlier versions had, with what to write instead."""
 
 
-def _as_texts(value: Any) -> Any:
-    return (
-        (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list) else value
-    )
+def _as_texts(value: object) -> object:
+    if isinstance(value, str):
+        return (value,)
+    if isinstance(value, list):  # strict types accept a tuple only, and YAML has lists
+        return tuple(value)
+    return value
 
 
 Stops = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(_as_texts)]
 """Texts that end a completion; one of them may be written without a list."""
 
 
-def read_options(kind: type[Options], spec: ModelSpec, **values: Any) -> Options:
+def read_options(kind: type[Options], spec: ModelSpec, **values: object) -> Options:
     """Return the options of a spec as a pydantic dataclass; `values` replace written ones.
 
     Raises ConfigError with the model, the invalid option and a correction.
@@ -65,17 +67,13 @@ def read_options(kind: type[Options], spec: ModelSpec, **values: Any) -> Options
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         name = ".".join(map(str, problem["loc"])) or "options"
-        got = (
-            ""
-            if problem["type"] == "missing" or name == "options"
-            else f", got {problem['input']!r}"
-        )
+        got = f", got {problem['input']!r}"
+        if problem["type"] == "missing" or name == "options":  # the input is then all options
+            got = ""
+        hint = "Correct it."
         # YAML reads a bare yes or no as true or false.
-        hint = (
-            'Use quotes: "yes" or "no".'
-            if problem["input"] in (True, False) and name == "chat"
-            else "Correct it."
-        )
+        if problem["input"] in (True, False) and name == "chat":
+            hint = 'Use quotes: "yes" or "no".'
         raise ConfigError(f"Model '{spec.name}': {name}: {problem['msg']}{got}. {hint}") from None
 
 

@@ -16,28 +16,39 @@ def process_name() -> str:
 def is_running(process: str) -> bool | None:
     """Return the state of a process of `process_name`; None if it is on another machine or in another container."""
     machine, pid, start = process.split(".")[:3]
-    return _start_time(int(pid)) == start if machine == _machine() else None
+    if machine != _machine():
+        return None
+    # With its start time: the system gives the id of an ended process to another one.
+    return _start_time(int(pid)) == start
 
 
 @lru_cache
 def _machine() -> str:
-    # Containers of one machine have their own process ids: the namespace tells them apart.
+    # Containers of one machine have their own process ids: the namespace distinguishes them.
     namespace = Path("/proc/self/ns/pid")
-    space = str(namespace.readlink()) if namespace.exists() else ""
+    space = ""
+    if namespace.exists():
+        space = str(namespace.readlink())
+    # Start times count from the boot, so a name from before it must not fit a process of today.
     boot = Path("/proc/sys/kernel/random/boot_id")
-    return digest([platform.node(), space, boot.read_text() if boot.exists() else ""])[:12]
+    boot_id = ""
+    if boot.exists():
+        boot_id = boot.read_text()
+    return digest([platform.node(), space, boot_id])[:12]
 
 
 def _start_time(pid: int) -> str:
     """Return the start time of a process, '' if it has ended; 'unknown' without /proc."""
     if Path("/proc/self/stat").exists():
         try:
-            state, *fields = (
-                Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-            )
+            stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
         except (FileNotFoundError, ProcessLookupError):
             return ""
-        return "" if state in "ZX" else fields[18]
+        # Behind the last parenthesis: the name of the program before it can contain blanks and parentheses.
+        state, *fields = stat.rpartition(")")[2].split()
+        if state in "ZX":  # a zombie has ended, and holds nothing any more
+            return ""
+        return fields[18]
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from connectors.artifacts.atomic_files import file_sha256
 from connectors.interfaces.addresses import PublicFile
 from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import InputError
+from connectors.interfaces.json_values import Json
 from connectors.interfaces.models import Completion, Keep, ModelSpec, keep_nothing
 from connectors.interfaces.progress import chunks
 from connectors.interfaces.prompts import Prompt
@@ -29,6 +30,8 @@ from connectors.rows.sources import column_names, inside_package
 
 if TYPE_CHECKING:
     import pandas as pd
+    from scipy.sparse import csr_matrix
+    from sklearn.feature_extraction.text import HashingVectorizer
 
 VERSION = 1
 """Part of `identity`; raise it whenever the same prompt would get another completion."""
@@ -63,7 +66,7 @@ class RecordedModel:
     """
 
     options_type: ClassVar[type[RecordedOptions]] = RecordedOptions
-    model_type: ClassVar[Any] = PublicFile
+    model_type: ClassVar[object] = PublicFile
 
     def __init__(self, name: str, file: str, options: RecordedOptions) -> None:
         self.name = name
@@ -81,7 +84,7 @@ class RecordedModel:
         }
         # Identities of earlier versions contain these; without them runs would take their rows again.
         earlier = {"follow_prompt": True, "where": {}, "labels": {}, "seed": 0, "shuffle": True}
-        settings: dict[str, Any] = {"softness": options.softness, **earlier}
+        settings: Json = {"softness": options.softness, **earlier}
         file_digest = file_sha256(path)
         self.identity = canonical(
             {"connector": "recorded", "version": VERSION, **settings, "file": file_digest}
@@ -181,7 +184,9 @@ class _Draws:
     def use(self, text: str) -> str | None:
         """Mark the row with this text as used; return the text, None if there is no such unused row."""
         index = self._indices.get(text)
-        return None if index is None or not self._free[index] else self._take(index)
+        if index is None or not self._free[index]:
+            return None
+        return self._take(index)
 
     def _take(self, index: int) -> str:
         self._free[index] = False
@@ -192,17 +197,19 @@ class _Draws:
         drawn: list[str | None] = []
         for block in chunks(prompts, BLOCK):
             for prompt, scores in zip(block, self._scores(block), strict=True):
-                drawn.append(
-                    self._softmax_draw(prompt, scores / softness) if self._free.any() else None
-                )
+                text = None
+                if self._free.any():
+                    text = self._softmax_draw(prompt, scores / softness)
+                drawn.append(text)
         return drawn
 
     def _softmax_draw(self, prompt: Prompt, utility: Scores) -> str:
+        # Noise for all rows, used or not: the draw of a prompt must not depend on the number of free rows.
         noise = np.random.default_rng(prompt.stream_seed("0:")).gumbel(size=len(utility))
         return self._take(int(np.argmax(np.where(self._free, utility + noise, -np.inf))))
 
     @cached_property
-    def _vectorizer(self) -> Any:
+    def _vectorizer(self) -> HashingVectorizer:
         from sklearn.feature_extraction.text import HashingVectorizer
 
         return HashingVectorizer(
@@ -210,8 +217,9 @@ class _Draws:
         )
 
     @cached_property
-    def _vectors(self) -> Any:
-        return self._vectorizer.transform(self._texts)
+    def _vectors(self) -> csr_matrix:
+        vectors: csr_matrix = self._vectorizer.transform(self._texts)
+        return vectors
 
     def _scores(self, prompts: Sequence[Prompt]) -> Scores:
         """Return mean similarity to good minus to bad examples, shape (prompts, rows).

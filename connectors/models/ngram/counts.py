@@ -12,7 +12,8 @@ from random import Random
 
 ORDER = 4
 DISCOUNT = 0.75
-START, END = "<s>", "</s>"
+START = "<s>"
+END = "</s>"
 """Start and end of a text."""
 
 _TOKEN = re.compile(r"\d+(?:[.,:/]\d+)*%?|\w+(?:[-'\u2019.@&/]\w+)*|\.{2,}|[!?]{2,}|[^\w\s\"']")
@@ -32,11 +33,13 @@ def ends_sentence(token: str) -> bool:
 
 def lower_starts(tokens: Sequence[str]) -> list[str]:
     """Return the tokens with lower-case words at sentence starts; 'I' and 'USB' keep their case."""
-    starts = [True, *map(ends_sentence, tokens)]
-    return [
-        token.lower() if is_start and len(token) > 1 and token[1:].islower() else token
-        for token, is_start in zip(tokens, starts, strict=False)
-    ]
+    lowered = list(tokens)
+    is_start = True
+    for position, token in enumerate(tokens):
+        if is_start and len(token) > 1 and token[1:].islower():
+            lowered[position] = token.lower()
+        is_start = ends_sentence(token)
+    return lowered
 
 
 def detokenise(tokens: Sequence[str]) -> str:
@@ -90,7 +93,9 @@ class Ngrams:
         for context in contexts:
             counts = self._counts(context)
             size = len(self._followers[context])
-            discount = DISCOUNT if context else 0.0
+            discount = DISCOUNT
+            if not context:  # nothing is shorter than a unigram, so its mass goes nowhere else
+                discount = 0.0
             total += share * max(counts[word] - discount, 0.0) / size
             share *= discount * len(counts) / size
         return total

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
 from random import Random
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from connectors.interfaces.content_keys import canonical, digest
 from connectors.interfaces.errors import ConfigError
@@ -25,13 +25,19 @@ from connectors.models.ngram.counts import (
     tokenise,
 )
 
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
 VERSION = 3
 """Part of `identity`; raise it whenever the same prompt would get another completion."""
 
 CORPORA = Path(__file__).parents[2] / "data" / "corpora"
 
-LABEL_SHARE, GOOD_SHARE = 0.5, 0.35
-"""Share of the words drawn from the label's own model, and of the other words from the model of the good examples."""
+LABEL_SHARE = 0.5
+"""Share of the words drawn from the label's own model."""
+GOOD_SHARE = 0.35
+"""Share of the words drawn from the model of the good examples; the others divide the rest."""
 
 TOPIC_TEXTS = 150
 """Number of texts from which a label is learned that the corpus does not have."""
@@ -43,15 +49,15 @@ MIN_WORDS = 8
 """Fewest words after which a text may end without the end of a sentence."""
 
 OPENINGS = (
-    *(
-        "{}:",
-        "I write because of {} and",
-        "it is {} again:",
-        "regarding {},",
-        "what about {}?",
-        "as for {},",
-    ),
-    *("my question is about {}.", "I need help with {}.", "nobody told me about {}."),
+    "{}:",
+    "I write because of {} and",
+    "it is {} again:",
+    "regarding {},",
+    "what about {}?",
+    "as for {},",
+    "my question is about {}.",
+    "I need help with {}.",
+    "nobody told me about {}.",
 )
 
 
@@ -65,7 +71,7 @@ class NgramModel:
     batch.
     """
 
-    model_type: ClassVar[Any] = str
+    model_type: ClassVar[object] = str
 
     def __init__(self, name: str, corpus: str = "helpdesk") -> None:
         self.name = name
@@ -99,7 +105,9 @@ class NgramModel:
         completions = []
         for position, prompt in enumerate(prompts):
             text, finished = self._write(prompt, Random(prompt.stream_seed(self.identity)))
-            reason = "stop" if finished else "length"
+            reason = "stop"
+            if not finished:
+                reason = "length"
             tokens_in = len(prompt.text.split())
             completions.append(Completion(text, reason, tokens_in, tokens_out=len(text.split())))
             keep(position, completions[-1])
@@ -118,21 +126,20 @@ class NgramModel:
                 words += _continue(_opening(phrase, rng), 0, models, rng)
         else:
             label = _plain(prompt.label)
-            opens = label not in ("", *self._labels) and rng.random() < OPENING_RATE
-            opening = _opening(label.replace("_", " "), rng) if opens else []
-            words = _continue(
-                opening, min(most + 1, len(rng.choice(good or self._words))), models, rng
-            )
+            opening = list[str]()
+            # The order of the draws is part of `identity`: a known label draws nothing here.
+            if label not in ("", *self._labels) and rng.random() < OPENING_RATE:
+                opening = _opening(label.replace("_", " "), rng)
+            # As long as a random text; one word above the limit shows that the limit ended the text.
+            enough = min(most + 1, len(rng.choice(good or self._words)))
+            words = _continue(opening, enough, models, rng)
         return detokenise(words[:most]), len(words) <= most
 
     def _models_of(self, prompt: Prompt) -> list[tuple[Ngrams, float]]:
         """Return the models of all texts, of the label's or topic's, and of the good examples, with their shares."""
-        label = _plain(prompt.label)
-        topic = (
-            label
-            if label in self._labels
-            else f"{label.replace('_', ' ')} {prompt.attribute} {prompt.description}"
-        )
+        topic = label = _plain(prompt.label)
+        if label not in self._labels:
+            topic = f"{label.replace('_', ' ')} {prompt.attribute} {prompt.description}"
         if topic not in self._topics:
             if topic in self._labels:
                 texts = [
@@ -142,7 +149,9 @@ class NgramModel:
                 ]
             else:
                 texts = self._resembling(topic)
-            self._topics[topic] = Ngrams(texts) if texts else self._general
+            self._topics[topic] = self._general
+            if texts:
+                self._topics[topic] = Ngrams(texts)
         models = [(self._general, 1 - LABEL_SHARE), (self._topics[topic], LABEL_SHARE)]
         if good := _read(prompt.good):
             models = [(model, share * (1 - GOOD_SHARE)) for model, share in models]
@@ -165,7 +174,7 @@ class NgramModel:
         return Ngrams(self._words)
 
     @cached_property
-    def _search(self) -> tuple[Any, Any]:
+    def _search(self) -> tuple[TfidfVectorizer, csr_matrix]:
         from sklearn.feature_extraction.text import TfidfVectorizer
 
         search = TfidfVectorizer(stop_words="english")
@@ -186,7 +195,7 @@ def _continue(
     opening: list[str], enough: int, models: Sequence[tuple[Ngrams, float]], rng: Random
 ) -> list[str]:
     """Return an opening and further words until a sentence ends after `enough` words, or a text does."""
-    # the models do not know the words of an opening
+    # The models do not know the words of an opening, so they are no history of the first draws.
     words = opening
     drawn = list[str]()
     while len(words) < max(enough, 1) or not ends_sentence(words[-1]):
@@ -205,10 +214,14 @@ def _redraw(
     words: list[str], prompt: Cloze, models: Sequence[tuple[Ngrams, float]], rng: Random
 ) -> list[str]:
     """Redraw a share of the words, at least one, in each round; each depends on the words before it."""
-    for _ in range(prompt.rounds if words else 0):
-        for position in rng.sample(range(len(words)), max(1, round(prompt.mask * len(words)))):
+    if not words:
+        return words
+    number = max(1, round(prompt.mask * len(words)))
+    for _ in range(prompt.rounds):
+        for position in rng.sample(range(len(words)), number):
             word = _draw(models, words[:position], rng)
-            words[position] = words[position] if word == END else word
+            if word != END:
+                words[position] = word
     return words
 
 
@@ -233,6 +246,8 @@ def _read_corpus(corpus: str) -> tuple[list[str], list[str], str]:
     import pandas as pd
 
     table = pd.read_parquet(CORPORA / f"{corpus}.parquet")
-    labels = table["label"].map(_plain).tolist() if "label" in table else [""] * len(table)
+    labels = [""] * len(table)
+    if "label" in table:
+        labels = table["label"].map(_plain).tolist()
     texts = table["text"].tolist()
     return texts, labels, digest(list(zip(texts, labels, strict=True)))

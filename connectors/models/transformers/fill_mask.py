@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from connectors.models.transformers.model import HfModel, pad
 from connectors.models.transformers.model_checks import Purpose
 from connectors.models.transformers.options import HfOptions
 from connectors.models.transformers.sampling import SamplingRequest, filters
+
+if TYPE_CHECKING:
+    import torch
 
 OPTIONS = (
     "temperature",
@@ -120,6 +123,7 @@ class FillMaskModel(HfModel):
             for gaps in batch
             if isinstance(gaps, Gaps)
         ]
+        # Rows take turns: the positions of one row depend on each other, those of different rows share a batch.
         for turn in range(max(row.gaps.rounds for row in rows)):
             filled = [row for row in rows if turn < row.gaps.rounds]
             for row in filled:
@@ -130,7 +134,7 @@ class FillMaskModel(HfModel):
                     row.ids[row.open.pop()] = self._drawn(scores, row.rng)
         return [self._variation(loaded, row) for row in rows]
 
-    def _scores(self, loaded: Loaded, rows: Sequence[MaskedText]) -> Any:
+    def _scores(self, loaded: Loaded, rows: Sequence[MaskedText]) -> torch.Tensor:
         """Return scores of each row's next open position, shape (rows, vocabulary)."""
         import torch
 
@@ -143,13 +147,13 @@ class FillMaskModel(HfModel):
         scores[:, list(loaded.tokenizer.all_special_ids)] = float("-inf")
         return filters(self._options)(ids, scores)
 
-    def _drawn(self, scores: Any, rng: np.random.Generator) -> int:
+    def _drawn(self, scores: torch.Tensor, rng: np.random.Generator) -> int:
         """Return the index of the largest score, with Gumbel noise if temperature > 0."""
         values = scores.numpy().astype(np.float64)
         if self._options.temperature > 0:
-            values = values - np.log(
-                np.maximum(rng.standard_exponential(len(values)), np.finfo(np.float64).tiny)
-            )
+            # -log(exponential) is standard Gumbel; the least float keeps the logarithm of a drawn 0 finite.
+            exponential = rng.standard_exponential(len(values))
+            values = values - np.log(np.maximum(exponential, np.finfo(np.float64).tiny))
         return int(values.argmax())
 
     def _variation(self, loaded: Loaded, row: MaskedText) -> Completion:

@@ -74,7 +74,9 @@ def hub_errors(
     """Explain why the hub does not give a model that is neither a folder nor in its local cache."""
     from huggingface_hub import constants, errors, hf_hub_url
 
-    title = f"{field}: '{model}'" + (f" at revision {revision}" if revision else "")
+    title = f"{field}: '{model}'"
+    if revision:
+        title += f" at revision {revision}"
     try:
         hf_hub_url(model, "config.json")
     except errors.HFValidationError:

@@ -1,9 +1,11 @@
 """Loading of transformers models from a folder or the hub."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from connectors.interfaces.errors import FinalError
 from connectors.interfaces.threads import computes_bfloat16
@@ -25,6 +27,10 @@ from connectors.models.transformers.model_checks import (
     require_weights,
 )
 from connectors.models.transformers.options import HfOptions
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 _SETTINGS = (".json", ".txt", ".model", ".jinja")
 _PATTERNS = ["*.json", "*.txt", "*.model", "*.jinja", "*.safetensors"]
@@ -48,9 +54,9 @@ class Loaded:
     `token_bytes`: size of one token of one row in the cache of keys and values.
     """
 
-    model: Any
-    tokenizer: Any
-    device: Any
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    device: torch.device
     seq2seq: bool
     eos: tuple[int, ...]
     pad: int
@@ -67,10 +73,13 @@ def model_folder(name: str, model: str, options: HfOptions, home: Path | None = 
     if model in smollm2.CONTENT:
         assert home is not None
         return smollm2.converted(home, model)
-    folder = EMBEDDED if model == "embedded" else Path(model).expanduser()
+    folder = Path(model).expanduser()
+    if model == "embedded":
+        folder = EMBEDDED
     if not folder.is_dir():
         where = (f"Model '{name}'", model, options.revision)
         folder = download(*where, allow_patterns=_PATTERNS)
+        # Only then: most repositories have both forms, and each is gigabytes.
         if not weights_of(folder):
             folder = download(*where, allow_patterns=[*_PATTERNS, "pytorch_model*.bin"])
     require_weights(f"Model '{name}'", folder, FinalError)
@@ -126,9 +135,11 @@ def load(name: str, folder: Path, options: HfOptions, dtype: str, fills: bool) -
             # Weight readers raise many kinds of errors.
             why = _explain_load_error(error)
             raise FinalError(f"Model '{name}' cannot be loaded from {folder}: {why}") from error
-        eos, pad = (
-            ((), int(tokenizer.pad_token_id or 0)) if fills else _reset_generation(model, tokenizer)
-        )
+        if fills:
+            eos: tuple[int, ...] = ()
+            pad = int(tokenizer.pad_token_id or 0)
+        else:
+            eos, pad = _reset_generation(model, tokenizer)
     config = model.config
     return Loaded(
         model,
@@ -142,7 +153,9 @@ def load(name: str, folder: Path, options: HfOptions, dtype: str, fills: bool) -
     )
 
 
-def _read(folder: Path, dtype: str, device: Any, fills: bool) -> tuple[Any, Any]:
+def _read(
+    folder: Path, dtype: str, device: torch.device, fills: bool
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     from transformers import (
         AutoConfig,
         AutoModelForCausalLM,
@@ -154,8 +167,12 @@ def _read(folder: Path, dtype: str, device: Any, fills: bool) -> tuple[Any, Any]
     common = {"local_files_only": True, "trust_remote_code": False}
     config = AutoConfig.from_pretrained(folder, **common)
     tokenizer = AutoTokenizer.from_pretrained(folder, **common)
-    family = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
-    family = AutoModelForMaskedLM if fills else family
+    family = AutoModelForCausalLM
+    if fills:
+        family = AutoModelForMaskedLM
+    elif config.is_encoder_decoder:
+        family = AutoModelForSeq2SeqLM
+    # Explicitly: a pickle is read only where no safetensors exist.
     safe = bool(files_of(folder, (".safetensors",)))
     model = family.from_pretrained(folder, dtype=dtype, use_safetensors=safe, **common)
     return model.to(device).eval(), tokenizer
@@ -181,14 +198,19 @@ def dtype_of(options: HfOptions, model: str) -> str:
     if options.dtype != "auto":
         return options.dtype
     device = device_name(options.device).split(":")[0]
-    if device == "cuda":
-        return "bfloat16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float16"
-    if device == "mps":
+    # Emulated bfloat16 is slow, and older accelerators compute in float16.
+    if device == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False):
+        return "bfloat16"
+    if device in ("cuda", "mps"):
         return "float16"
-    return "bfloat16" if model in smollm2.CONTENT and computes_bfloat16() else "float32"
+    if model in smollm2.CONTENT and computes_bfloat16():
+        return "bfloat16"
+    return "float32"
 
 
-def _reset_generation(model: Any, tokenizer: Any) -> tuple[tuple[int, ...], int]:
+def _reset_generation(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
+) -> tuple[tuple[int, ...], int]:
     """Replace the model's generation settings; return its end and padding tokens.
 
     Only the special tokens are retained. Many models have their own temperature or penalty. Others have do_sample:
@@ -197,11 +219,10 @@ def _reset_generation(model: Any, tokenizer: Any) -> tuple[tuple[int, ...], int]
     from transformers import GenerationConfig
 
     original = model.generation_config
-    end_tokens = (
-        original.eos_token_id
-        if isinstance(original.eos_token_id, list)
-        else [original.eos_token_id]
-    )
+    end_tokens = original.eos_token_id
+    if not isinstance(end_tokens, list):
+        end_tokens = [end_tokens]
+    # The tokenizer's as well: chat models end their turn with a token that the generation settings often lack.
     eos = tuple(
         sorted({int(end) for end in (*end_tokens, tokenizer.eos_token_id) if end is not None})
     )
@@ -216,12 +237,14 @@ def _reset_generation(model: Any, tokenizer: Any) -> tuple[tuple[int, ...], int]
     return eos, pad
 
 
-def _context(config: Any) -> int | None:
+def _context(config: PretrainedConfig) -> int | None:
     length = getattr(config.get_text_config(), "max_position_embeddings", None)
-    return int(length) if length else None
+    if not length:
+        return None
+    return int(length)
 
 
-def _bytes(model: Any) -> int:
+def _bytes(model: PreTrainedModel) -> int:
     config = model.config.get_text_config()
     heads = getattr(config, "num_attention_heads", None)
     layers = getattr(config, "num_hidden_layers", None)
@@ -229,5 +252,6 @@ def _bytes(model: Any) -> int:
     if not (heads and layers and hidden):
         return _UNKNOWN_BYTES
     width = getattr(config, "head_dim", None) or hidden // heads
+    # Grouped-query attention stores fewer pairs of keys and values than it has heads.
     pairs = getattr(config, "num_key_value_heads", None) or heads
     return int(2 * layers * pairs * width * model.dtype.itemsize)

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from connectors.interfaces.addresses import ModelName
 from connectors.interfaces.content_keys import canonical
@@ -33,10 +33,17 @@ from connectors.models.transformers.model_checks import Purpose
 from connectors.models.transformers.options import HfOptions
 from connectors.models.transformers.sampling import Gumbel, RowLimit, SamplingRequest, filters
 
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedTokenizerBase
+    from transformers.utils import ModelOutput
+
 VERSION = 1
 """Part of `identity`; raise it whenever the same prompt would get another completion."""
 
-CPU_ROWS, GPU_ROWS = 64, 256
+CPU_ROWS = 64
+GPU_ROWS = 256
+"""Rows of a batch at most."""
 STRETCH = 24
 """New tokens after which finished rows leave a batch; most texts of a list are shorter."""
 SHARE_OF_MEMORY = 0.4
@@ -61,7 +68,7 @@ class HfModel:
     connector = "hf"
     purpose: ClassVar[Purpose] = "write"
     options_type: ClassVar[type[HfOptions]] = HfOptions
-    model_type: ClassVar[Any] = ModelName
+    model_type: ClassVar[object] = ModelName
 
     def __init__(
         self, name: str, model: str, options: HfOptions | None = None, home: Path | None = None
@@ -95,7 +102,7 @@ class HfModel:
         model = cls.from_spec(spec)
         check_files(spec.name, spec.model, model._options, cls.purpose)
 
-    def __reduce__(self) -> tuple[type[HfModel], tuple[Any, ...]]:
+    def __reduce__(self) -> tuple[type[HfModel], tuple[object, ...]]:
         # The other process loads the weights again.
         return type(self), (self.name, self._model, self._options, self._home)
 
@@ -185,16 +192,21 @@ class HfModel:
         ids = self._tokens(loaded, encodable(prompt.text), continues=bool(prompt.end))
         new = max(1, min(prompt.max_tokens, self._options.max_tokens or prompt.max_tokens))
         if loaded.context is not None:
-            # An encoder's context contains only the prompt.
-            reserve = (
-                0 if loaded.seq2seq else min(new, MINIMAL_COMPLETION, max(1, loaded.context // 2))
-            )
+            reserve = 0  # an encoder's context contains only the prompt
+            if not loaded.seq2seq:
+                reserve = min(new, MINIMAL_COMPLETION, max(1, loaded.context // 2))
             if len(ids) + reserve > loaded.context:
                 if self._options.long_prompt == "refuse":
                     return _too_long(len(ids), reserve, loaded.context)
+                # The beginning is cut, because the completion continues the end.
                 ids = ids[len(ids) + reserve - loaded.context :]
-            new = min(new, loaded.context - (0 if loaded.seq2seq else len(ids)))
-        stop = (*self._options.stop, *([prompt.end] if prompt.end else []))
+            room = loaded.context
+            if not loaded.seq2seq:
+                room -= len(ids)
+            new = min(new, room)
+        stop = self._options.stop
+        if prompt.end:
+            stop = (*stop, prompt.end)
         return SamplingRequest(position, ids, new, prompt.stream_seed(self.identity), stop)
 
     def _tokens(self, loaded: Loaded, text: str, continues: bool) -> list[int]:
@@ -207,21 +219,23 @@ class HfModel:
             text = _chat(tokenizer, text)
         elif options.template:
             text = options.template.replace("{prompt}", text)
-        ids = tokenizer(
-            text, add_special_tokens=not templated or bool(options.template), verbose=False
-        )["input_ids"]
-        return (
-            list(ids)
-            or [token for token in (tokenizer.bos_token_id, *loaded.eos, 0) if token is not None][
-                :1
-            ]
-        )
+        special = not templated or bool(options.template)
+        ids = list(tokenizer(text, add_special_tokens=special, verbose=False)["input_ids"])
+        if ids:
+            return ids
+        # Generation needs a token; some tokenizers return none for an empty text.
+        first = (tokenizer.bos_token_id, *loaded.eos, 0)
+        return [next(token for token in first if token is not None)]
 
     def _batches(
         self, loaded: Loaded, requests: Sequence[SamplingRequest]
     ) -> Iterator[list[SamplingRequest]]:
         budget = _affordable_tokens(loaded)
-        rows = self._options.batch or (CPU_ROWS if loaded.device.type == "cpu" else GPU_ROWS)
+        rows = GPU_ROWS
+        if loaded.device.type == "cpu":
+            rows = CPU_ROWS
+        if self._options.batch:
+            rows = self._options.batch
         batch: list[SamplingRequest] = []
         longest = 0
         # Longest first: memory problems appear at once.
@@ -245,6 +259,7 @@ class HfModel:
             try:
                 completions = self._generate(loaded, batch)
             except torch.OutOfMemoryError:
+                # Retried behind this block: within it, the exception would still hold the tensors of the batch.
                 completions = None
             if completions is not None:
                 for request, completion in zip(batch, completions, strict=True):
@@ -262,29 +277,38 @@ class HfModel:
 
     def _generate(self, loaded: Loaded, batch: Sequence[SamplingRequest]) -> list[Completion]:
         """Generate a batch; rows that are finished after a stretch of tokens leave it."""
+        # The library computes finished rows until the last one ends. After each stretch only open rows continue, with
+        # their part of the cache and their own random streams, so each row gets the tokens that it would get alone.
         import torch
         from transformers import StoppingCriteriaList
 
         ids, mask = pad(loaded, [request.ids for request in batch], on_right=loaded.seq2seq)
-        start = 1 if loaded.seq2seq else ids.shape[1]
+        start = ids.shape[1]
+        if loaded.seq2seq:  # a decoder starts with one token of its own
+            start = 1
         end = ids.shape[1] + max(request.new for request in batch)
         gumbel = Gumbel([request.seed for request in batch], loaded.device)
         processors = filters(self._options)
         if self._options.temperature > 0:
             processors.append(gumbel)  # the largest score after the last processor is the draw
-        stop = list(batch[0].stop)
-        more: dict[str, Any] = {"stop_strings": stop, "tokenizer": loaded.tokenizer} if stop else {}
+        more: dict[str, object] = {}
+        if batch[0].stop:  # the same for all rows, see `_batches`
+            more = {"stop_strings": list(batch[0].stop), "tokenizer": loaded.tokenizer}
         completions: dict[int, Completion] = {}
         rows = list(range(len(batch)))
         while rows:
             requests = [batch[row] for row in rows]
-            left_over = end - ids.shape[1]
+            stretch = end - ids.shape[1]
+            if (
+                not loaded.seq2seq
+            ):  # its output does not begin with its prompt, so it has no stretches
+                stretch = min(STRETCH, stretch)
             with torch.inference_mode():
                 output = loaded.model.generate(
                     input_ids=ids,
                     attention_mask=mask,
-                    max_new_tokens=left_over if loaded.seq2seq else min(STRETCH, left_over),
-                    do_sample=False,
+                    max_new_tokens=stretch,
+                    do_sample=False,  # the noise of `Gumbel` draws
                     logits_processor=processors,
                     stopping_criteria=StoppingCriteriaList([RowLimit(requests, start, ids.device)]),
                     return_dict_in_generate=True,
@@ -292,9 +316,8 @@ class HfModel:
                 )
             tokens = output.sequences[:, start:].tolist()
             made = [self._completion(loaded, *pair) for pair in zip(requests, tokens, strict=True)]
-            completions |= dict(
-                zip(rows, made, strict=True)
-            )  # a row that goes on is replaced later
+            # Of all rows: one that continues is replaced later.
+            completions |= dict(zip(rows, made, strict=True))
             on = [
                 n
                 for n, row in enumerate(tokens)
@@ -319,27 +342,23 @@ class HfModel:
         end = next((i for i, token in enumerate(tokens) if token in loaded.eos), None)
         text = loaded.tokenizer.decode(tokens[:end], skip_special_tokens=True)
         first = text
-        count = len(tokens) if end is None else end + 1
-        stopped = end is not None
+        reason = "length"
+        count = len(tokens)
+        if end is not None:
+            reason = "stop"
+            count = end + 1
         for stop in request.stop:
             first = first.split(stop, 1)[0]
         if first != text:
-            while tokens and tokens[-1] in (
-                *loaded.eos,
-                loaded.pad,
-            ):  # the library pads a row after its stop string
+            # The library pads a row after its stop string.
+            while tokens and tokens[-1] in (*loaded.eos, loaded.pad):
                 tokens.pop()
+            reason = "stop"
             count = len(tokens)
-            stopped = True
-        return Completion(
-            first.strip(),
-            "stop" if stopped else "length",
-            tokens_in=len(request.ids),
-            tokens_out=count,
-        )
+        return Completion(first.strip(), reason, tokens_in=len(request.ids), tokens_out=count)
 
 
-def _cache_of(output: Any, rows: Any) -> dict[str, Any]:
+def _cache_of(output: ModelOutput, rows: torch.Tensor) -> dict[str, object]:
     """Return the cache of these rows for the next tokens; none, to compute it again, where it cannot drop rows."""
     cache: Any = getattr(output, "past_key_values", None)
     layers = getattr(cache, "layers", ())
@@ -359,7 +378,7 @@ def _too_long(length: int, answer: int, context: int) -> Completion:
     )
 
 
-def _chat(tokenizer: Any, text: str) -> str:
+def _chat(tokenizer: PreTrainedTokenizerBase, text: str) -> str:
     if not tokenizer.chat_template:
         raise FinalError(
             "The tokenizer has no chat template; set options.chat to auto, or use options.template."
@@ -368,12 +387,16 @@ def _chat(tokenizer: Any, text: str) -> str:
     return str(tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True))
 
 
-def pad(loaded: Loaded, rows: Sequence[list[int]], on_right: bool) -> tuple[Any, Any]:
+def pad(
+    loaded: Loaded, rows: Sequence[list[int]], on_right: bool
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Return token ids of equal length and their attention mask, both int64 of shape (rows, tokens)."""
     import torch
     from torch.nn.utils.rnn import pad_sequence
 
-    side = "right" if on_right else "left"
+    side = "left"  # a causal model continues from the last position
+    if on_right:
+        side = "right"
     tensors = [torch.tensor(ids) for ids in rows]
     ids = pad_sequence(tensors, batch_first=True, padding_value=loaded.pad, padding_side=side)
     mask = pad_sequence(

@@ -3,12 +3,17 @@
 A run that lacks a model after its private rows have voted has spent the budget for nothing.
 """
 
+from __future__ import annotations
+
 import importlib.util
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from connectors.interfaces.errors import ConfigError, MissingPackageError, WaspError
 from connectors.models.transformers.hub_files import LOADING, cached, hub_errors, weights_of
+
+if TYPE_CHECKING:
+    import torch
 
 Purpose = Literal["write", "fill", "classify"]
 KINDS: dict[Purpose, tuple[str, ...]] = {
@@ -59,10 +64,12 @@ def check_classifier(field: str, model: str) -> None:
     folder = find_model(field, model)
     if folder is not None:
         require_weights(field, folder)
-        is_encoder = (
+        purpose: Purpose | None = "classify"
+        if (
             folder / "modules.json"
-        ).is_file()  # its body is trained, regardless of its kind
-        open_settings(field, folder, None if is_encoder else "classify")
+        ).is_file():  # an encoder: its body is trained, regardless of its kind
+            purpose = None
+        open_settings(field, folder, purpose)
 
 
 def require_weights(field: str, folder: Path, kind: type[WaspError] = ConfigError) -> None:
@@ -82,7 +89,7 @@ def open_settings(field: str, folder: Path, purpose: Purpose | None) -> None:
     with LOADING:
         import transformers
 
-        settings: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+        settings = {"local_files_only": True, "trust_remote_code": False}
         try:
             config = transformers.AutoConfig.from_pretrained(folder, **settings)
             transformers.AutoTokenizer.from_pretrained(folder, **settings)
@@ -91,8 +98,10 @@ def open_settings(field: str, folder: Path, purpose: Purpose | None) -> None:
             raise ConfigError(
                 f"{field}: {folder} cannot be opened ({first_line(error)}). Use the folder of a saved model."
             ) from error
-        kind, *mappings = KINDS[purpose] if purpose is not None else ("",)
-        fits = not mappings or any(type(config) in getattr(transformers, name) for name in mappings)
+        if purpose is None:
+            return
+        kind, *mappings = KINDS[purpose]
+        fits = any(type(config) in getattr(transformers, name) for name in mappings)
     if not fits:
         raise ConfigError(
             f"{field}: the model in {folder} is of the kind '{config.model_type}', which transformers cannot open as "
@@ -109,12 +118,15 @@ def device_name(device: str | None) -> str:
     return str(torch.accelerator.current_accelerator(check_available=True) or "cpu")
 
 
-def open_device(field: str, device: str | None, kind: type[WaspError] = ConfigError) -> Any:
+def open_device(
+    field: str, device: str | None, kind: type[WaspError] = ConfigError
+) -> torch.device:
     """Return a device of torch; an error of this kind if this machine does not have it."""
     import torch
 
     try:
         chosen = torch.device(device_name(device))
+        # torch opens a device at the first tensor: only then it reports that a driver is missing.
         torch.empty(1, device=chosen)
         return chosen
     except (RuntimeError, AssertionError) as error:

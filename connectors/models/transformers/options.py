@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 from pydantic.dataclasses import dataclass
 from pydantic_core import PydanticCustomError
 
+from connectors.interfaces.json_values import Json
 from connectors.models.base.options import CHECKED, Stops
 
 
@@ -60,7 +61,7 @@ class HfOptions:
         return self
 
     @property
-    def decoding(self) -> dict[str, Any]:
+    def decoding(self) -> Json:
         """The options besides model and precision that affect a completion."""
         names = (
             "chat",

@@ -1,13 +1,20 @@
 """Sampling by row: each row of a batch draws from its own stream, after the library's filters."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from connectors.interfaces import cancellation
 from connectors.models.transformers.options import HfOptions
 
+if TYPE_CHECKING:
+    import torch
+    from transformers import LogitsProcessorList
+
 TINY = 1e-30
+"""Least value of which the logarithm is taken: that of 0 is infinite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +31,7 @@ class SamplingRequest:
     stop: tuple[str, ...] = ()
 
 
-def filters(options: HfOptions) -> Any:
+def filters(options: HfOptions) -> LogitsProcessorList:
     """Return the library's processors for temperature, top_k, top_p and repeated n-grams, in generation's order.
 
     Padding counts as a repetition only after a padding token, which only a finished row has.
@@ -51,17 +58,18 @@ class Gumbel:
     are equal in float32 except for near-ties, and often, not always, in half precision.
     """
 
-    def __init__(self, seeds: Sequence[int], device: Any) -> None:
+    def __init__(self, seeds: Sequence[int], device: torch.device) -> None:
         import numpy as np
         import torch
 
         self._on_cpu = device.type == "cpu"
         if self._on_cpu:
             # numpy's ziggurat is three times as fast as torch's generator on a CPU.
-            self._streams: list[Any] = [
+            self._streams: list[np.random.Generator | torch.Generator] = [
                 np.random.Generator(np.random.SFC64(seed)) for seed in seeds
             ]
         else:
+            # torch takes 64 signed bits.
             self._streams = [
                 torch.Generator(device).manual_seed(seed & (2**63 - 1)) for seed in seeds
             ]
@@ -70,7 +78,7 @@ class Gumbel:
         """Continue with the streams of these rows alone."""
         self._streams = [self._streams[row] for row in rows]
 
-    def __call__(self, input_ids: Any, scores: Any) -> Any:  # noqa: ARG002
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
         """Return the scores, shape (rows, vocabulary), plus noise."""
         import torch
 
@@ -81,18 +89,23 @@ class Gumbel:
                 noise[row] = torch.from_numpy(stream.standard_exponential(scores.shape[-1]))
             else:
                 noise[row].exponential_(generator=stream)
+        # -log(exponential) is standard Gumbel.
         return scores - noise.clamp(min=TINY).log_()
 
 
 class RowLimit:
     """A stopping criterion: a row's maximum of new tokens after `start`."""
 
-    def __init__(self, requests: Sequence[SamplingRequest], start: int, device: Any) -> None:
+    def __init__(
+        self, requests: Sequence[SamplingRequest], start: int, device: torch.device
+    ) -> None:
         import torch
 
         self._lengths = torch.tensor([start + request.new for request in requests], device=device)
 
-    def __call__(self, input_ids: Any, _scores: Any, **_kwargs: Any) -> Any:
+    def __call__(
+        self, input_ids: torch.Tensor, _scores: torch.Tensor, **_kwargs: object
+    ) -> torch.Tensor:
         """Return the finished rows, shape (rows,), bool; end the batch here if the process must stop."""
         cancellation.raise_if_stopped()
         return self._lengths <= input_ids.shape[1]

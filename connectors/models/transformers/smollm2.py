@@ -55,16 +55,18 @@ def converted(home: Path, model: str = NAME) -> Path:
     One process converts, others wait. Raises ConfigError without the package, FinalError for other weights than those
     recorded here.
     """
-    sha256 = ADAPTER_SHA256 if model == TUNED else SHA256
+    sha256 = SHA256
+    if model == TUNED:
+        sha256 = ADAPTER_SHA256
     folder = home / "models" / f"{model}-{sha256[:12]}"
     make_folder(folder.parent)
     with locked(folder.with_suffix(".lock")):
         if not folder.is_dir():
             _log.info("Unpacking the bundled model %s, once (about 15 s) ...", model)
-            write = (
-                partial(_tune, converted(home)) if model == TUNED else partial(_convert, _source())
-            )
-            write_folder_whole(folder, write)
+            if model == TUNED:
+                write_folder_whole(folder, partial(_tune, converted(home)))
+            else:
+                write_folder_whole(folder, partial(_convert, _source()))
     return folder
 
 

@@ -6,16 +6,18 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
+from types import ModuleType
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import MissingPackageError
+from connectors.interfaces.json_values import Json
 from connectors.interfaces.models import Completion, Keep, ModelSpec, keep_nothing
 from connectors.interfaces.prompts import Prompt
 from connectors.interfaces.traffic import Traffic
 from connectors.models.base.claims import Claim
 from connectors.models.base.cost_limit import CostBudget
-from connectors.models.vendors.dispatch import Dispatch, run_here
+from connectors.models.vendors.dispatch import Client, Dispatch, run_here
 from connectors.models.vendors.endpoint_limiter import EndpointLimiter
 from connectors.models.vendors.errors import Failure
 from connectors.models.vendors.options import Address, VendorOptions, read_vendor_options
@@ -52,7 +54,7 @@ class VendorModel(ABC, Generic[Options]):
     key: ClassVar[str]
     path: str = ""
     options_type: ClassVar[type[VendorOptions]] = VendorOptions
-    model_type: ClassVar[Any] = str
+    model_type: ClassVar[object] = str
 
     def __init__(self, name: str, model: str, options: Options) -> None:
         self.name = name
@@ -95,7 +97,7 @@ class VendorModel(ABC, Generic[Options]):
             if not address.key.startswith("prefect:"):
                 model.secret(address)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.name, self.model, self.options)
 
     @property
@@ -153,9 +155,9 @@ class VendorModel(ABC, Generic[Options]):
 
     def in_flight(self) -> tuple[int, int]:
         """Return the calls in flight now, and their present limit."""
-        return sum(limiter.in_flight for limiter in self.limiters), sum(
-            limiter.limit for limiter in self.limiters
-        )
+        in_flight = sum(limiter.in_flight for limiter in self.limiters)
+        limit = sum(limiter.limit for limiter in self.limiters)
+        return in_flight, limit
 
     def check_answer(
         self, prompt: Prompt, completion: Completion, limiter: EndpointLimiter
@@ -201,21 +203,21 @@ class VendorModel(ABC, Generic[Options]):
         own = [address for address in self.options.endpoints if address.url != vendor]
         return list(dict.fromkeys(address.host for address in own if address.refuses_connection()))
 
-    def worst_dollars(self, body: dict[str, Any]) -> float:
+    def worst_dollars(self, body: Json) -> float:
         """Return the maximum cost of one call with this body.
 
         No token is shorter than a byte; a hundred more allow for roles and formatting.
         """
         return self.options.price.worst_dollars(request_bytes(body) + 100, limit_of(body))
 
-    def load_sdk(self) -> Any:
+    def load_sdk(self) -> ModuleType:
         """Return the module of the SDK; MissingPackageError if it is not installed."""
         try:
             return importlib.import_module(self.sdk)
         except ImportError as error:
             raise MissingPackageError(self.sdk, self.extra) from error
 
-    def client_arguments(self, address: Address) -> dict[str, Any]:
+    def client_arguments(self, address: Address) -> Json:
         """Return the arguments of an endpoint's client: no retries and redirects, on aiohttp, proxies by environment.
 
         A call has its time limit from `Dispatch`, whose clock stops while the completion store is locked.
@@ -223,6 +225,7 @@ class VendorModel(ABC, Generic[Options]):
         sdk = self.load_sdk()
         key = self.secret(address)
         timeout = sdk.Timeout(None, connect=min(CONNECT_SECONDS, self.options.timeout / 2))
+        # No redirects: the prompts would go to a host that the configuration does not name.
         http = sdk.DefaultAioHttpClient(timeout=timeout, follow_redirects=False)
         return {"api_key": key or NO_KEY, "timeout": timeout, "max_retries": 0, "http_client": http}
 
@@ -231,7 +234,7 @@ class VendorModel(ABC, Generic[Options]):
         """Return the errors of a call without a completion; ValueError: the response is not the documented JSON."""
         return (self.load_sdk().APIError, ValueError)
 
-    def read_failure(self, error: Any) -> Failure:
+    def read_failure(self, error: Exception) -> Failure:
         """Return status, body and headers of a failed call."""
         response = getattr(error, "response", None)
         return Failure(
@@ -245,19 +248,20 @@ class VendorModel(ABC, Generic[Options]):
         return read_secret(address.key, f"Model '{self.name}': key")
 
     @abstractmethod
-    def open_client(self, address: Address) -> Any:
+    def open_client(self, address: Address) -> Client:
         """Return an async client of an endpoint, with `close` and without retries."""
 
     @abstractmethod
-    def request(self, prompt: Prompt) -> dict[str, Any]:
+    def request(self, prompt: Prompt) -> Json:
         """Return the body of a request."""
 
-    async def send(self, client: Any, body: dict[str, Any]) -> Completion:
+    async def send(self, client: Client, body: Json) -> Completion:
         """Send one request; return its completion, or raise one of `failures`."""
+        # cast_to=object: a server that deviates from the SDK's types is still read.
         response = await client.post(self.path, body=body, cast_to=object)
         return completion_of(self.read(response), response, body, self.options.price)
 
     @staticmethod
     @abstractmethod
-    def read(response: Any) -> Output:
+    def read(response: object) -> Output:
         """Return the output in a response; ValueError if it is not the documented JSON."""

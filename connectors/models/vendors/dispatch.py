@@ -1,5 +1,15 @@
 """Dispatch of prompts over the endpoints of a model: each call that ends starts the next."""
 
+# The life of a request, in one event loop without locks of its own:
+# 1. Claim: `next_request` claims a few prompts in the store. It leaves out those that are stored, or that another
+#    process requests now: nobody pays for a completion twice.
+# 2. Reserve: `start_call` takes a slot of the least loaded endpoint, then reserves the worst price of the call in the
+#    run's journal. A process that is killed leaves the reservation, which counts as spent.
+# 3. Send: `call` sends it. SDKs do not retry: each try must be reserved and paid here.
+# 4. Pay: the price replaces the reservation, before anything else can raise; a cancelled call may have been billed.
+# 5. Deliver: `end` passes the completion to the caller, who stores it, which ends the claim. A failure returns the
+#    request to `waiting`, still claimed, until it `is_over`; then an error is delivered, which is not stored.
+
 from __future__ import annotations
 
 import asyncio
@@ -11,10 +21,11 @@ from collections import Counter
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 from connectors.interfaces import cancellation
 from connectors.interfaces.errors import TemporaryError, WaspError
+from connectors.interfaces.json_values import Json
 from connectors.interfaces.models import Completion, Keep, Usage
 from connectors.interfaces.prompts import Prompt
 from connectors.interfaces.text_forms import encodable
@@ -40,6 +51,16 @@ count as a retry."""
 _log = logging.getLogger(__name__)
 
 
+class Client(Protocol):
+    """The part of a vendor's SDK that is used: one request without its types, retries and streams."""
+
+    async def post(self, path: str, *, body: Json, cast_to: type[object]) -> object:
+        """Send a request; return the JSON of the response."""
+
+    async def close(self) -> None:
+        """Close the connections."""
+
+
 class Sender(Protocol):
     """A model whose prompts are dispatched: it sends requests and interprets responses, but decides nothing else."""
 
@@ -59,19 +80,19 @@ class Sender(Protocol):
     def failures(self) -> tuple[type[Exception], ...]:
         """Errors of a call without a completion."""
 
-    def open_client(self, address: Address) -> Any:
+    def open_client(self, address: Address) -> Client:
         """Return an async client of an endpoint, with `close` and without retries."""
 
-    def request(self, prompt: Prompt) -> dict[str, Any]:
+    def request(self, prompt: Prompt) -> Json:
         """Return the body of a request."""
 
-    def worst_dollars(self, body: dict[str, Any]) -> float:
+    def worst_dollars(self, body: Json) -> float:
         """Return the maximum cost of one call with this body."""
 
-    async def send(self, client: Any, body: dict[str, Any]) -> Completion:
+    async def send(self, client: Client, body: Json) -> Completion:
         """Send one request; return its completion, or raise one of `failures`."""
 
-    def read_failure(self, error: Any) -> Failure:
+    def read_failure(self, error: Exception) -> Failure:
         """Return status, body and headers of a failed call."""
 
     def check_answer(
@@ -83,13 +104,14 @@ class Sender(Protocol):
         """Report a host that does not connect."""
 
 
-def run_here(work: Coroutine[Any, Any, None]) -> None:
+def run_here(work: Coroutine[object, object, None]) -> None:
     """Run a coroutine in a helper thread: an event loop, such as a notebook's, may run in this one.
 
     Ctrl-C, or an error that a signal handler raises in the main thread, stops the work. It is raised again when the
     calls in flight have ended.
     """
     with cancellation.paid_calls(), ThreadPoolExecutor(1, "wasp-calls") as threads:
+        # A thread does not inherit the context variables of the caller.
         calls = threads.submit(contextvars.copy_context().run, asyncio.run, work)
         try:
             calls.result()
@@ -144,7 +166,7 @@ class Dispatch:
         self.unclaimed = range(len(prompts))
         self.waiting: list[tuple[float, int, _Request]] = []
         self.running: dict[asyncio.Task[None], float] = {}
-        self.clients: dict[EndpointLimiter, Any] = {}
+        self.clients: dict[EndpointLimiter, Client] = {}
         self.clock = 0.0
         self.is_stopped = False
 
@@ -160,9 +182,9 @@ class Dispatch:
                     pass
                 losses = [limiter.lost for limiter in limiters if limiter.lost]
                 if not self.running and not self.is_stopped and len(losses) == len(limiters):
-                    raise next(
-                        (loss for loss in losses if isinstance(loss, TemporaryError)), losses[0]
-                    )
+                    # A temporary loss first: if one endpoint can come back, the run can be resumed later.
+                    losses.sort(key=lambda loss: not isinstance(loss, TemporaryError))
+                    raise losses[0]
                 await self.end_calls(pause)
                 if cancellation.is_cancelled():
                     break
@@ -171,6 +193,7 @@ class Dispatch:
         finally:
             for task in self.running:
                 task.cancel()
+            # Each cancelled call still pays what it may have cost.
             await asyncio.gather(*self.running, return_exceptions=True)
             for client in self.clients.values():
                 await client.close()
@@ -201,12 +224,12 @@ class Dispatch:
         )
         if limiter is None:
             return min(TICK_SECONDS, max(0.001, min(limiter.wait() for limiter in limiters)))
+        # The slot before the money: a call that waits for a slot must not withhold money from other processes.
         try:
             body = self.body(request)
             worst = self.model.worst_dollars(body)
-            reservation = (
-                self.cost_budget.reserve(worst, timeout) if self.cost_budget else Reservation(worst)
-            )
+            budget = self.cost_budget
+            reservation = budget.reserve(worst, timeout) if budget else Reservation(worst)
         finally:
             if reservation is None:
                 limiter.give_back()
@@ -223,14 +246,17 @@ class Dispatch:
         now = time.monotonic()
         most = self.model.options.concurrency * len(self.model.limiters)
         while not (self.waiting and self.waiting[0][0] <= now) and self.unclaimed:
-            part, self.unclaimed = self.unclaimed[:most], self.unclaimed[most:]
+            part = self.unclaimed[:most]
+            self.unclaimed = self.unclaimed[most:]
             claimed = set(self.claim([self.keys[position] for position in part]))
             for position in part:
                 if self.keys[position] in claimed:
                     heapq.heappush(self.waiting, (now, position, _Request(position)))
-        return self.waiting[0][2] if self.waiting and self.waiting[0][0] <= now else None
+        if not self.waiting or self.waiting[0][0] > now:
+            return None
+        return self.waiting[0][2]
 
-    def body(self, request: _Request) -> dict[str, Any]:
+    def body(self, request: _Request) -> Json:
         """Return the body of the next call of a request; after an empty completion it has another seed."""
         prompt = self.prompts[request.position]
         seed = (prompt.seed + request.failures["empty"]) % 2**31
@@ -246,6 +272,7 @@ class Dispatch:
             )
         else:
             await asyncio.sleep(seconds)
+        # A longer wait means that the loop itself was blocked: responses were unread, and no call was late.
         self.clock += min(time.monotonic() - began, 2 * TICK_SECONDS)
         for task in ended:
             del self.running[task]
@@ -258,7 +285,7 @@ class Dispatch:
     async def call(
         self,
         request: _Request,
-        body: dict[str, Any],
+        body: Json,
         limiter: EndpointLimiter,
         reservation: Reservation,
     ) -> None:
@@ -278,6 +305,7 @@ class Dispatch:
             elif not (isinstance(outcome, CallFailed) and outcome.is_billed):
                 usage = Usage()
         except asyncio.CancelledError:
+            # `end_calls` cancels late calls; before its time limit, a call is cancelled because the process ends.
             if self.clock < due:
                 raise
             late = f"{target}: no response within {self.model.options.timeout:g} seconds."
@@ -296,9 +324,7 @@ class Dispatch:
             outcome = CallFailed(f"{target}: the completion has no text.", "empty")
         self.end(request, outcome, limiter, began)
 
-    async def outcome(
-        self, body: dict[str, Any], limiter: EndpointLimiter
-    ) -> Completion | WaspError:
+    async def outcome(self, body: Json, limiter: EndpointLimiter) -> Completion | WaspError:
         """Return the completion, or the meaning of the error of this call, without a key in its context."""
         try:
             return await self.model.send(self.clients[limiter], body)
@@ -322,11 +348,10 @@ class Dispatch:
             request.failures[outcome.kind] += 1
             limiter.fail(outcome, began)
             # The limiter applies the delay that a server demands; other endpoints are available immediately.
-            self.retry(
-                request,
-                outcome,
-                0.0 if outcome.retry_after is not None else backoff(request.failures.total()),
-            )
+            pause = 0.0
+            if outcome.retry_after is None:
+                pause = backoff(request.failures.total())
+            self.retry(request, outcome, pause)
         elif isinstance(outcome, EndpointRefusal) and limiter.has_succeeded:
             request.failures["doubted"] += 1
             self.retry(request, outcome, limiter.doubt(outcome, request.failures["doubted"]))

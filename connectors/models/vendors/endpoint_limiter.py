@@ -16,28 +16,37 @@ from connectors.interfaces.traffic import Traffic, class_of
 from connectors.models.vendors.errors import CallFailed
 from connectors.models.vendors.options import Address
 
-FIRST_LIMIT, FIRST_GROWTH = 8.0, 4.0
-"""Calls in flight at the start, and their growth by each success until the first refusal."""
+FIRST_LIMIT = 8.0
+"""Calls in flight at the start."""
+FIRST_GROWTH = 4.0
+"""Their growth by each success until the first refusal."""
 
 SPREAD = 0.5
 """Part of a round trip over which its calls start while the limit is sought, so that few start before a refusal."""
 
-FIRST_WAIT, MAX_WAIT = 0.5, 30.0
+FIRST_WAIT = 0.5
+MAX_WAIT = 30.0
 """Bounds of the delay after failures, in seconds; it doubles with each."""
 
-PROBE_AFTER, MAX_ROUNDS = 3, 9
-"""Consecutive failing rounds after which one call at a time probes the endpoint, and after which it is given up. A
-round: the failures of calls that were in flight together."""
+PROBE_AFTER = 3
+"""Consecutive failing rounds after which one call at a time probes the endpoint. A round: the failures of calls that
+were in flight together."""
+MAX_ROUNDS = 9
+"""Failing rounds after which it is given up."""
 
 MAX_DEMAND = 300.0
 """Longest delay that a server may demand, in seconds; one that demands more is given up."""
 
-DOUBT_SECONDS, MAX_DOUBTS = 10.0, 3
-"""Pause after a refusal of key or model by an endpoint that accepted them before, and the number that is final."""
+DOUBT_SECONDS = 10.0
+"""Pause after a refusal of key or model by an endpoint that accepted them before."""
+MAX_DOUBTS = 3
+"""Number of such refusals that is final."""
 
 
 def backoff(failures: int) -> float:
     """Return the delay after this many failures: uniform from 0 to a doubling bound."""
+    # From 0 and not from half the bound: calls that failed together must not return together. The exponent is limited
+    # because a power beyond the range of a float raises.
     return random.uniform(0.0, min(MAX_WAIT, FIRST_WAIT * 2.0 ** min(failures - 1, 30)))
 
 
@@ -68,7 +77,9 @@ class EndpointLimiter:
     @property
     def limit(self) -> int:
         """Maximum calls in flight now."""
-        return 1 if self._rounds >= PROBE_AFTER else max(1, int(self._limit))
+        if self._rounds >= PROBE_AFTER:
+            return 1
+        return max(1, int(self._limit))
 
     def revive(self) -> None:
         """Allow calls of a temporarily lost endpoint; a final loss is permanent."""
@@ -108,13 +119,16 @@ class EndpointLimiter:
             self._counts["answered"] += 1
             seconds = time.monotonic() - began
             self._latencies[class_of(seconds)] += 1
+            # The mean of all at first, then of about the last ten.
             self._seconds += (seconds - self._seconds) / min(self._counts["answered"], 10)
             if began >= self._last_failure:
-                per_round = 0.2 if abs(self._limit - self._refused_at) < 1 else 1.0
-                self._limit = min(
-                    self.cap,
-                    self._limit + (per_round / self._limit if self._has_refused else FIRST_GROWTH),
-                )
+                growth = FIRST_GROWTH
+                if self._has_refused:
+                    # `limit` calls end in a round trip, so together they add one.
+                    growth = 1.0 / self._limit
+                    if abs(self._limit - self._refused_at) < 1:
+                        growth = 0.2 / self._limit
+                self._limit = min(self.cap, self._limit + growth)
             self._rounds = 0
             self.has_succeeded = True
             if self._doubts:
@@ -125,15 +139,20 @@ class EndpointLimiter:
         """Count a failure; lower the limit, pause, or give the endpoint up."""
         with self._lock:
             now = time.monotonic()
-            self._counts["failed" if error.kind == "empty" else error.kind] += 1
+            kind = error.kind
+            if kind == "empty":
+                kind = "failed"
+            self._counts[kind] += 1
             if error.retry_after is not None:
                 # All calls get the same time; jitter prevents that they return simultaneously.
                 self._opens = max(self._opens, now + error.retry_after * random.uniform(1.0, 1.05))
                 if error.retry_after > MAX_DEMAND:
                     self.lost = error
+            # Calls that were in flight at the last failure say nothing new: the limit was halved for all of them.
             if error.kind == "empty" or began < self._last_failure:
                 return
-            self._last_failure, self._rounds = now, self._rounds + 1
+            self._last_failure = now
+            self._rounds += 1
             if error.kind != "failed":
                 self._refused_at = self._limit
                 self._has_refused = True

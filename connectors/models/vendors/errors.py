@@ -79,8 +79,10 @@ class Failure:
     @property
     def parameter(self) -> str:
         """The field that the server refuses; '' if it names none. Anthropic's messages begin with it."""
-        first = re.match(r"([\w.]+): ", self._text)
-        return str(self._error.get("param") or (first[1] if first else ""))
+        name = self._error.get("param")
+        if not name and (first := re.match(r"([\w.]+): ", self._text)):
+            name = first[1]
+        return str(name or "")
 
     @property
     def message(self) -> str:
@@ -93,8 +95,12 @@ class Failure:
     @property
     def _error(self) -> Mapping[str, Any]:
         """Return the content of {"error": {type, code, param, message}}, or the body itself."""
-        error = self.body.get("error", self.body) if isinstance(self.body, Mapping) else self.body
-        return error if isinstance(error, Mapping) else {"message": error or ""}
+        error = self.body
+        if isinstance(error, Mapping):
+            error = error.get("error", error)
+        if isinstance(error, Mapping):
+            return error
+        return {"message": error or ""}
 
     @property
     def _text(self) -> str:
@@ -110,11 +116,15 @@ class Failure:
     @property
     def retry_after(self) -> float | None:
         """The delay in seconds that the server demands: a number, or a date."""
-        unit = 1000 if "retry-after-ms" in self.headers else 1
+        unit = 1
+        if "retry-after-ms" in self.headers:
+            unit = 1000
         stated = self.headers.get("retry-after-ms") or self.headers.get("retry-after", "")
         with suppress(ValueError):
             seconds = float(stated) / unit
-            return max(0.0, seconds) if math.isfinite(seconds) else None
+            if not math.isfinite(seconds):  # float() reads inf and nan
+                return None
+            return max(0.0, seconds)
         with suppress(ValueError):
             return max(0.0, parsedate_to_datetime(stated).timestamp() - time.time())
         return None
@@ -126,12 +136,15 @@ def explain(error: Exception, failure: Failure, target: Address) -> WaspError | 
     CallFailed: retry. Completion: the request is refused or failed. FinalError: the endpoint will refuse all requests;
     the message has the next action and contains no key.
     """
+    # Before its base ValueError: an error that a server reports in JSON is not billed.
     if isinstance(error, ReportedError):
         return CallFailed(f"{target}: {error}")
     if isinstance(error, ValueError) or 200 <= failure.status < 300:
         problem = "the response is not the documented JSON. Check `endpoint` of this PLM."
         return CallFailed(f"{target}: {problem}", is_billed=True)
-    return _refused(failure, target) if failure.status else _unreachable(error, target)
+    if failure.status == 0:
+        return _unreachable(error, target)
+    return _refused(failure, target)
 
 
 def _refused(failure: Failure, target: Address) -> WaspError | Completion:
@@ -183,7 +196,9 @@ def _refused_key(status: int, target: Address) -> EndpointRefusal:
 
 def _redirected(failure: Failure, target: Address) -> EndpointRefusal:
     elsewhere = urlsplit(failure.headers.get("location", ""))
-    address = f"{elsewhere.scheme}://{elsewhere.netloc}" if elsewhere.netloc else "another path"
+    address = "another path"
+    if elsewhere.netloc:  # never the path and the query, which can contain a key
+        address = f"{elsewhere.scheme}://{elsewhere.netloc}"
     return EndpointRefusal(
         f"{target}: redirects to {sanitize(address)}. Redirects are not followed, because prompts would go to an "
         "address that is not configured. Set `endpoint` to the final address."
@@ -199,8 +214,9 @@ def _unreachable(error: BaseException, target: Address) -> CallFailed:
     names = {kind.__name__ for link in chain for kind in type(link).__mro__}
     cause_name = type(chain[-1]).__name__
     if names & _NOT_CONNECTED or ("ConnectError" in names and "ClientError" not in names):
-        refuses = cause_name == ConnectionRefusedError.__name__
-        problem = "refuses connections" if refuses else f"cannot be reached ({cause_name})"
+        problem = f"cannot be reached ({cause_name})"
+        if cause_name == ConnectionRefusedError.__name__:
+            problem = "refuses connections"
         return Unconnected(
             f"{target}: unreachable ({cause_name}). Check its server and `endpoint` of this PLM.",
             problem,
@@ -213,4 +229,7 @@ def _unreachable(error: BaseException, target: Address) -> CallFailed:
 def sanitize(message: str) -> str:
     """Return a server's message on one line, shortened, without anything like a key."""
     message = redact_output(" ".join(message.split()))
-    return message if len(message) <= MAX_CHARACTERS else message[: MAX_CHARACTERS - 3] + "..."
+    # Redacted first: a key that is cut in half would no longer be recognised.
+    if len(message) > MAX_CHARACTERS:
+        message = message[: MAX_CHARACTERS - 3] + "..."
+    return message

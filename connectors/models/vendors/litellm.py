@@ -15,8 +15,10 @@ from pydantic.dataclasses import dataclass
 
 from connectors.interfaces.addresses import OneOf
 from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.json_values import Json
 from connectors.interfaces.models import ModelSpec
 from connectors.models.base.options import CHECKED
+from connectors.models.vendors.dispatch import Client
 from connectors.models.vendors.errors import Failure
 from connectors.models.vendors.openai import ChatModel
 from connectors.models.vendors.options import Address, VendorOptions, read_vendor_options
@@ -28,23 +30,24 @@ _UNSUPPORTED = re.compile(r"does not support parameters: \['(\w+)'")
 _MOVED = re.compile(r"://|arn:(?![\w-]+:[\w-]+:[a-z0-9-]*:\d*:)")
 """A model whose name moves the call: some vendors' URLs are built from an address or a region in it."""
 _FIELDS = (
-    *(
-        "frequency_penalty",
-        "logit_bias",
-        "logprobs",
-        "max_completion_tokens",
-        "modalities",
-        "prediction",
-    ),
-    *(
-        "presence_penalty",
-        "reasoning_effort",
-        "response_format",
-        "safety_settings",
-        "seed",
-        "service_tier",
-    ),
-    *("store", "thinking", "top_k", "top_logprobs", "user", "verbosity"),
+    "frequency_penalty",
+    "logit_bias",
+    "logprobs",
+    "max_completion_tokens",
+    "modalities",
+    "prediction",
+    "presence_penalty",
+    "reasoning_effort",
+    "response_format",
+    "safety_settings",
+    "seed",
+    "service_tier",
+    "store",
+    "thinking",
+    "top_k",
+    "top_logprobs",
+    "user",
+    "verbosity",
 )
 REQUEST_FIELDS = OneOf(frozenset(_FIELDS))
 """Fields of a request. litellm reads others, such as api_base or aws_region_name, as settings of the call."""
@@ -54,7 +57,7 @@ REQUEST_FIELDS = OneOf(frozenset(_FIELDS))
 class LiteLlmOptions(VendorOptions):
     """Options of a configuration: `VendorOptions`, whose `extra` are arguments of litellm's function."""
 
-    extra: Annotated[dict[str, Any], REQUEST_FIELDS] = Field(default_factory=dict)
+    extra: Annotated[Json, REQUEST_FIELDS] = Field(default_factory=dict)
 
 
 class LiteLlmModel(ChatModel[LiteLlmOptions]):
@@ -94,23 +97,24 @@ class LiteLlmModel(ChatModel[LiteLlmOptions]):
         variable = model.partition("/")[0].upper().replace("-", "_")
         return Address(_placeholder(model), f"env:{variable}_API_KEY")
 
-    def open_client(self, address: Address) -> Any:
+    def open_client(self, address: Address) -> Client:
         """Return litellm's function with the arguments of all calls at an address; litellm shares its connections."""
-        os.environ.setdefault(
-            "LITELLM_LOCAL_MODEL_COST_MAP", "True"
-        )  # else the import downloads a list of prices
-        litellm = self.load_sdk()
+        # Otherwise the import downloads a list of prices.
+        os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+        litellm: Any = self.load_sdk()
         litellm.suppress_debug_info = True
-        settings: dict[str, Any] = {
+        settings: Json = {
             "timeout": self.options.timeout + AFTER_SECONDS,
             "num_retries": 0,
             "max_retries": 0,
         }
-        settings |= {} if address.url == _placeholder(self.model) else {"api_base": address.url}
-        key = self.secret(address)
-        settings |= {"api_key": key} if key else {}
+        if address.url != _placeholder(self.model):
+            settings["api_base"] = address.url
+        if key := self.secret(address):
+            settings["api_key"] = key
 
-        async def post(_path: str, *, body: dict[str, Any], **_: Any) -> Any:
+        async def post(_path: str, *, body: Json, **_: object) -> object:
+            # A seed that the vendor lacks would be an error; without it, equal prompts differ anyway.
             if "seed" not in (litellm.get_supported_openai_params(model=self.model) or ()):
                 body.pop("seed", None)
             return (await litellm.acompletion(**body, **settings)).model_dump()
@@ -122,7 +126,7 @@ class LiteLlmModel(ChatModel[LiteLlmOptions]):
         """Return the base of litellm's errors."""
         return (importlib.import_module("openai").OpenAIError, ValueError)
 
-    def read_failure(self, error: Any) -> Failure:
+    def read_failure(self, error: Exception) -> Failure:
         """Return the failure behind an error of litellm, with the vendor's own status and message if it responded.
 
         litellm gives a broken connection the status 500, as if the vendor had responded; only its headers tell.
@@ -134,10 +138,11 @@ class LiteLlmModel(ChatModel[LiteLlmOptions]):
         if headers is None:
             return Failure(0, message, {})
         status = getattr(error.__context__, "status_code", 0) or getattr(error, "status_code", 0)
-        text = message[message.find("{") :] if "{" in message else "null"
+        body: object = message
+        # litellm puts its own prefix before the vendor's JSON.
         with suppress(ValueError):
-            message = json.loads(text) or message
-        return Failure(int(status), getattr(error, "body", None) or message, headers)
+            body = json.loads(message[message.index("{") :]) or message
+        return Failure(int(status), getattr(error, "body", None) or body, headers)
 
 
 def _placeholder(model: str) -> str:

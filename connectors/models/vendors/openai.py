@@ -2,16 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic.dataclasses import dataclass
 
 from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.json_values import Json
 from connectors.interfaces.models import Completion, ModelSpec
 from connectors.interfaces.prompts import Prompt
 from connectors.models.base.options import CHECKED
 from connectors.models.vendors.calls import Options, VendorModel
+from connectors.models.vendors.dispatch import Client
 from connectors.models.vendors.errors import ReportedError, sanitize
 from connectors.models.vendors.options import Address, VendorOptions
 from connectors.models.vendors.responses import Output, part
@@ -31,7 +33,7 @@ class OpenAIOptions(VendorOptions):
     azure: dict[str, str] = field(default_factory=dict)
 
     @property
-    def decoding(self) -> dict[str, Any]:
+    def decoding(self) -> Json:
         """The settings besides prompt and model that affect a completion."""
         return {**super().decoding, "api": self.api, "azure": self.azure}
 
@@ -41,40 +43,47 @@ class ChatModel(VendorModel[Options]):
 
     limit_field = "max_tokens"
 
-    def request(self, prompt: Prompt) -> dict[str, Any]:
+    def request(self, prompt: Prompt) -> Json:
         """Return the body of a request."""
-        messages = (
-            [{"role": "system", "content": self.options.system}] if self.options.system else []
-        )
-        return {
-            **self.decoding(prompt),
-            "messages": [*messages, {"role": "user", "content": prompt.text}],
-        }
+        messages = [{"role": "user", "content": prompt.text}]
+        if self.options.system:
+            messages.insert(0, {"role": "system", "content": self.options.system})
+        return {**self.decoding(prompt), "messages": messages}
 
-    def decoding(self, prompt: Prompt) -> dict[str, Any]:
+    def decoding(self, prompt: Prompt) -> Json:
         """Return the fields of a request besides its prompt."""
-        seed = prompt.seed if self.options.seeded else None
+        seed = None
+        if self.options.seeded:
+            seed = prompt.seed
         limit = {self.limit_field: self.options.max_tokens or prompt.max_tokens}
         return self.options.body("stop", model=self.model, seed=seed, **limit)
 
     @staticmethod
-    def read(response: Any) -> Output:
+    def read(response: object) -> Output:
         """Return the output of the first choice of a chat or legacy completion; ValueError if invalid."""
         choices = part(response, "choices")
+        # Some servers report an error with HTTP 200.
         if choices is None and isinstance(part(response, "error"), Mapping):
             raise ReportedError(
                 f"the server reports an error: {sanitize(str(part(response, 'error', 'message')))}"
             )
         if not isinstance(choices, list):
             raise ValueError("no list of choices")
-        choice = choices[0] if choices else None
+        choice = next(iter(choices), None)
         usage = part(response, "usage")
-        text = part(choice, "text")
         message = part(choice, "message")
+        # A legacy completion has a text and no message. What was written, and may be billed, can be more than the
+        # content: reasoning, tool calls.
+        content = written = part(choice, "text")
+        if message is not None:
+            content = part(message, "content")
+            written = message
         reason = _REASONS.get(str(part(choice, "finish_reason")), "stop")
         refusal = str(part(message, "refusal") or "")[:300]
         if not refusal and reason == "refused":
             refusal = "stopped by the content filter"
+        if refusal:  # a model's own refusal ends with the reason "stop"
+            reason = "refused"
         details = part(usage, "prompt_tokens_details")
         # litellm names the tokens that Anthropic writes to its cache in its own way.
         written_to_cache = part(details, "cache_write_tokens") or part(
@@ -82,8 +91,7 @@ class ChatModel(VendorModel[Options]):
         )
         special = (part(details, "cached_tokens"), written_to_cache)
         reported = (part(usage, "prompt_tokens"), part(usage, "completion_tokens"), *special)
-        content, written = (text, text) if message is None else (part(message, "content"), message)
-        return Output(content, "refused" if refusal else reason, reported, written, refusal)
+        return Output(content, reason, reported, written, refusal)
 
 
 class OpenAIModel(ChatModel[OpenAIOptions]):
@@ -97,14 +105,13 @@ class OpenAIModel(ChatModel[OpenAIOptions]):
 
     def __init__(self, name: str, model: str, options: OpenAIOptions) -> None:
         super().__init__(name, model, options)
-        self.path = "/chat/completions" if options.api == "chat" else "/completions"
-        own = all(
-            urlsplit(address.url).hostname == urlsplit(self.url).hostname
-            for address in options.endpoints
-        )
-        self.limit_field = (
-            "max_completion_tokens" if own and options.api == "chat" else "max_tokens"
-        )
+        self.path = "/completions"
+        if options.api == "chat":
+            self.path = "/chat/completions"
+            hosts = {urlsplit(address.url).hostname for address in options.endpoints}
+            # OpenAI's newer models accept only this field; other servers of its API know only max_tokens.
+            if hosts <= {urlsplit(self.url).hostname}:
+                self.limit_field = "max_completion_tokens"
 
     @classmethod
     def from_spec(cls, spec: ModelSpec) -> Self:
@@ -117,27 +124,28 @@ class OpenAIModel(ChatModel[OpenAIOptions]):
             )
         return model
 
-    def open_client(self, address: Address) -> Any:
+    def open_client(self, address: Address) -> Client:
         """Return a client of an endpoint; on Azure, of its resource."""
         sdk = self.load_sdk()
         azure = self.options.azure
         arguments = self.client_arguments(address)
+        client: Client
         if not azure:
-            return sdk.AsyncOpenAI(base_url=address.url, **arguments)
-        deployment = azure.get("deployment", self.model)
-        version = azure["api_version"]
-        return sdk.AsyncAzureOpenAI(
-            azure_endpoint=address.url,
-            azure_deployment=deployment,
-            api_version=version,
-            **arguments,
-        )
+            client = sdk.AsyncOpenAI(base_url=address.url, **arguments)
+        else:
+            client = sdk.AsyncAzureOpenAI(
+                azure_endpoint=address.url,
+                azure_deployment=azure.get("deployment", self.model),
+                api_version=azure["api_version"],
+                **arguments,
+            )
+        return client
 
     def is_other(self, served: str) -> bool:
         """Return whether another model answers; on Azure the name of a deployment says nothing about its model."""
         return not self.options.azure and super().is_other(served)
 
-    async def send(self, client: Any, body: dict[str, Any]) -> Completion:
+    async def send(self, client: Client, body: Json) -> Completion:
         """Send one request; see `VendorModel.send`. If a server demands the newer limit field, switch to it."""
         try:
             return await super().send(client, body)
@@ -149,17 +157,14 @@ class OpenAIModel(ChatModel[OpenAIOptions]):
             )
             if not is_limit or "max_tokens" not in body:
                 raise
+        # Within the same call: the refused request cost nothing, and further ones use the new field at once.
         self.limit_field = "max_completion_tokens"
-        newer = {
-            self.limit_field if name == "max_tokens" else name: value
-            for name, value in body.items()
-        }
+        newer = {**body, self.limit_field: body["max_tokens"]}
+        del newer["max_tokens"]
         return await super().send(client, newer)
 
-    def request(self, prompt: Prompt) -> dict[str, Any]:
+    def request(self, prompt: Prompt) -> Json:
         """Return the body of a request."""
-        return (
-            super().request(prompt)
-            if self.options.api == "chat"
-            else self.decoding(prompt) | {"prompt": prompt.text}
-        )
+        if self.options.api == "chat":
+            return super().request(prompt)
+        return self.decoding(prompt) | {"prompt": prompt.text}

@@ -3,7 +3,7 @@
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -12,6 +12,7 @@ from pydantic.dataclasses import dataclass
 
 from connectors.interfaces.addresses import Host, KeyReference
 from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.json_values import Json
 from connectors.interfaces.models import ModelSpec
 from connectors.models.base.options import CHECKED, Stops, read_options, refuse_names
 from connectors.security.secrets import variable_of
@@ -38,14 +39,17 @@ class Address:
     def host(self) -> str:
         """Host and port."""
         parts = urlsplit(self.url)
-        return f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)
+        if not parts.port:
+            return str(parts.hostname)
+        return f"{parts.hostname}:{parts.port}"
 
     def refuses_connection(self) -> bool:
         """Return True if the host refuses a connection now; False if that is not known at once."""
         parts = urlsplit(self.url)
+        # Behind a proxy, a direct connection would prove nothing and can be forbidden.
         if parts.scheme in getproxies() and not proxy_bypass(self.host):
             return False
-        port = parts.port or (443 if parts.scheme == "https" else 80)
+        port = parts.port or {"https": 443}.get(parts.scheme, 80)
         try:
             socket.create_connection((str(parts.hostname), port), timeout=LOOK_SECONDS).close()
         except ConnectionRefusedError:
@@ -90,11 +94,15 @@ class TokenPrice:
 
     @property
     def _cached(self) -> float:
-        return self.input if self.cached is None else self.cached
+        if self.cached is None:
+            return self.input
+        return self.cached
 
     @property
     def _cache_write(self) -> float:
-        return CACHE_WRITE * self.input if self.cache_write is None else self.cache_write
+        if self.cache_write is None:
+            return CACHE_WRITE * self.input
+        return self.cache_write
 
 
 @dataclass(frozen=True, slots=True, config=CHECKED)
@@ -119,7 +127,7 @@ class VendorOptions:
     stop: Stops = ()
     seeded: bool = True
     system: str = ""
-    extra: dict[str, Any] = field(default_factory=dict)
+    extra: Json = field(default_factory=dict)
     edition: str = ""
     endpoint: Host = ""
     endpoints: tuple[Address, ...] = ()
@@ -130,7 +138,7 @@ class VendorOptions:
     price: TokenPrice = TokenPrice(0.0, 0.0)
 
     @property
-    def decoding(self) -> dict[str, Any]:
+    def decoding(self) -> Json:
         """The settings besides prompt and model that affect a completion."""
         names = (
             "temperature",
@@ -146,7 +154,7 @@ class VendorOptions:
         # Completions that earlier versions stored have `several` in their identity.
         return {name: getattr(self, name) for name in names} | {"several": 1}
 
-    def body(self, stop_field: str, **fields: Any) -> dict[str, Any]:
+    def body(self, stop_field: str, **fields: object) -> Json:
         """Return the fields of a request's body that are set: sampling, stops, `fields`, and `extra`, which wins."""
         sampling = {name: getattr(self, name) for name in ("temperature", "top_p", "top_k")}
         settings = {**sampling, stop_field: list(self.stop) or None, **fields, **self.extra}
@@ -180,8 +188,9 @@ def _addresses(spec: ModelSpec, key: str, vendor_url: str) -> tuple[Address, ...
     )
 
 
-def _address(where: str, entry: Any, key: str, vendor_url: str) -> tuple[str, str]:
-    entry = {"url": entry} if isinstance(entry, str) else entry
+def _address(where: str, entry: object, key: str, vendor_url: str) -> tuple[str, str]:
+    if isinstance(entry, str):
+        entry = {"url": entry}
     if not isinstance(entry, Mapping):
         raise ConfigError(f"{where}: endpoints must be URLs, or a mapping with url and key each.")
     refuse_names(f"{where}: endpoints has", entry, ("url", "key"))

@@ -6,7 +6,8 @@ from collections import Counter
 MAX_BYTES_PER_TOKEN = 10
 """Bytes per reported token above which a part of the prompt is missing; English has four to five."""
 
-MIN_REPORTS, MIN_SPREAD = 4, 1.25
+MIN_REPORTS = 4
+MIN_SPREAD = 1.25
 """Number of equal reports, and the ratio of their prompts' sizes, above which the equal count is the server's limit."""
 
 
@@ -33,5 +34,6 @@ class PromptSizes:
     def is_first_warning(self) -> bool:
         """Return True once."""
         with self._lock:
-            is_first, self._has_warned = not self._has_warned, True
+            is_first = not self._has_warned
+            self._has_warned = True
         return is_first

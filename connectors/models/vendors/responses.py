@@ -22,17 +22,14 @@ _METADATA_FIELDS = ("role", "type", "id")
 
 _NAMES = "think|thinking|thought|reasoning|reflection|analysis|scratchpad"
 _LEFT_OUT = (
+    # The channels of gpt-oss: all before the final one is reasoning, and without a final one everything is.
     (re.compile(r"\A.*<\|channel\|>\s*final\s*(?:<\|constrain\|>\w+)?<\|message\|>", re.S), ""),
     (re.compile(r"<\|channel\|>\s*(?:analysis|commentary).*\Z", re.S), ""),
     (re.compile(r"\[(/?)THINK\]", re.I), r"<\1think>"),
-    (
-        re.compile(rf"<({_NAMES})>.*?(?:</\1>|\Z)", re.S | re.I),
-        "",
-    ),  # reasoning, which may never end
-    (
-        re.compile(rf"\A.*</(?:{_NAMES})>", re.S | re.I),
-        "",
-    ),  # its opening tag is in the chat template
+    # Reasoning, which may never end.
+    (re.compile(rf"<({_NAMES})>.*?(?:</\1>|\Z)", re.S | re.I), ""),
+    # Its opening tag can be in the chat template, so only the closing one is in the text.
+    (re.compile(rf"\A.*</(?:{_NAMES})>", re.S | re.I), ""),
     (
         re.compile(
             r"<\|[a-z_]+\|>|</?s>|<(?:end_of_turn|start_of_turn|eos|bos|pad)>|\[/?INST\]|<<?/?SYS>?>"
@@ -51,22 +48,24 @@ class Output(NamedTuple):
     calls. `refusal`: its reason, '' for none.
     """
 
-    content: Any
+    content: object
     reason: str
-    reported: tuple[Any, ...]
-    written: Any
+    reported: tuple[object, ...]
+    written: object
     refusal: str = ""
 
 
 def part(value: Any, *names: str) -> Any:
     """Return a field of a JSON value by its path, None if it does not exist."""
     for name in names:
-        value = value.get(name) if isinstance(value, Mapping) else None
+        if not isinstance(value, Mapping):
+            return None
+        value = value.get(name)
     return value
 
 
 def completion_of(
-    output: Output, response: Any, body: Mapping[str, Any], price: TokenPrice
+    output: Output, response: object, body: Mapping[str, object], price: TokenPrice
 ) -> Completion:
     """Return the completion of a response to `body`; token counts come from bytes if missing or impossible.
 
@@ -80,35 +79,53 @@ def completion_of(
         error = NO_ROOM
     tokens_in, tokens_out, *special = map(count_of, output.reported)
     written_bytes = _text_bytes(output.written)
+    # A reported 0 counts only if nothing was written: some servers report 0 for all calls.
     out_missing = not tokens_out and (written_bytes > 0 or output.reported[1] != 0)
     is_estimated = out_missing or not tokens_in
     tokens_in = tokens_in or _estimate(request_bytes(body))
     if out_missing:
-        tokens_out = max(
-            _estimate(written_bytes), limit_of(body) if output.reason == "length" else 0
-        )
-    request_id, served_model = (
-        name[:200] if isinstance(name, str) else ""
-        for name in (part(response, "id"), part(response, "model"))
-    )
+        tokens_out = _estimate(written_bytes)
+        if output.reason == "length":
+            tokens_out = max(tokens_out, limit_of(body))
     dollars = price.dollars(tokens_in, tokens_out, *special)
-    text = "" if output.refusal else text
+    if output.refusal:
+        text = ""
     return Completion(
-        text, reason, tokens_in, tokens_out, dollars, error, is_estimated, request_id, served_model
+        text,
+        reason,
+        tokens_in,
+        tokens_out,
+        dollars,
+        error,
+        is_estimated,
+        request_id=_name(part(response, "id")),
+        served_model=_name(part(response, "model")),
     )
 
 
-def _joined(content: Any) -> str:
+def _name(value: object) -> str:
+    """Return the beginning of a name that a server states, '' if it is no text."""
+    if not isinstance(value, str):
+        return ""
+    return value[:200]
+
+
+def _joined(content: object) -> str:
     """Return a text, or the text parts of a content list joined."""
     if isinstance(content, list):
         texts = [part(entry, "text") for entry in content if part(entry, "type") == "text"]
         return "".join(text for text in texts if isinstance(text, str))
-    return content if isinstance(content, str) else ""
+    if isinstance(content, str):
+        return content
+    return ""
 
 
-def count_of(value: Any) -> int:
+def count_of(value: object) -> int:
     """Return a count of a usage object, 0 if it is missing or impossible."""
-    return value if type(value) is int and value > 0 else 0
+    # The exact type: True is an int as well.
+    if type(value) is int:
+        return max(value, 0)
+    return 0
 
 
 def _estimate(size: int) -> int:
@@ -120,7 +137,7 @@ def limit_of(body: Mapping[str, Any]) -> int:
     return int(body.get("max_completion_tokens") or body.get("max_tokens") or 0)
 
 
-def request_bytes(body: Mapping[str, Any]) -> int:
+def request_bytes(body: Mapping[str, object]) -> int:
     """Return the bytes of a request's texts: messages, system prompt, schema, tools.
 
     The JSON around the texts approximates roles and formatting.
@@ -133,7 +150,7 @@ def request_bytes(body: Mapping[str, Any]) -> int:
     return len(json.dumps(texts, ensure_ascii=False).encode("utf-8", "surrogatepass"))
 
 
-def _text_bytes(value: Any) -> int:
+def _text_bytes(value: object) -> int:
     """Return the bytes of all texts in a JSON value."""
     if isinstance(value, str):
         return len(value.encode("utf-8", "surrogatepass"))
@@ -141,7 +158,9 @@ def _text_bytes(value: Any) -> int:
         return sum(
             _text_bytes(item) for name, item in value.items() if name not in _METADATA_FIELDS
         )
-    return sum(map(_text_bytes, value)) if isinstance(value, list) else 0
+    if isinstance(value, list):
+        return sum(map(_text_bytes, value))
+    return 0
 
 
 def plain_text(raw: str) -> str:
