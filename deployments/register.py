@@ -7,7 +7,6 @@ Values that a person edited on the server stay until then; schedules always stay
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
@@ -15,6 +14,7 @@ from prefect.client.schemas.responses import DeploymentResponse
 from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 
 from connectors.interfaces.errors import WaspError
+from connectors.interfaces.json_values import Json
 from connectors.interfaces.redaction import redact
 from deployments.automations import declare
 from deployments.registry import POOL, PREFECT_FILE, deployments
@@ -59,7 +59,7 @@ def register(client: SyncPrefectClient) -> Iterator[str]:
         yield f"  updated: {', '.join(outdated)}. Values that were edited on the server are replaced, schedules stay"
 
 
-def pool_template() -> dict[str, Any]:
+def pool_template() -> Json:
     """Return the job template of the work pool: a run chooses neither command nor environment."""
     return {
         # Without `env`: Prefect would merge the variables of a run into it.

@@ -15,6 +15,7 @@ from prefect import Flow
 from prefect.utilities.callables import parameter_schema
 
 from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.json_values import Json
 from flows.catalog import flows
 from flows.config.extends import FLOW_KEY, SHIPPED, merge, read_layers
 from flows.config.files import check_config
@@ -45,13 +46,13 @@ class Deployment:
         return flow
 
     @cached_property
-    def parameters(self) -> dict[str, Any]:
+    def parameters(self) -> Json:
         """Parameters of a run: those of the entry, or the values of its configuration without the blank fields.
 
         `data_root` is excluded, because it depends on the machine of the run (see `enter_data_folder`).
         """
         if "config" not in self.entry:
-            parameters: dict[str, Any] = self.entry["parameters"]
+            parameters: Json = self.entry["parameters"]
             return parameters
         model = next(
             entry.config for entry in flows() if entry.entrypoint == self.entry["entrypoint"]
@@ -61,9 +62,7 @@ class Deployment:
             name: value for name, value in merge(read_layers(path)).items() if name != FLOW_KEY
         }
         config = check_config(model, written, str(path))
-        values: dict[str, Any] = config.model_dump(
-            mode="json", exclude={"data_root"}, exclude_none=True
-        )
+        values: Json = config.model_dump(mode="json", exclude={"data_root"}, exclude_none=True)
         for field in self.entry.get("blank", ()):
             *groups, last = field.split(".")
             group = values
@@ -88,7 +87,7 @@ def deployments() -> list[Deployment]:
     ]
 
 
-def form(name: str) -> dict[str, Any]:
+def form(name: str) -> Json:
     """Return the configuration and version of a deployment: a step of `prefect deploy`, which fills in its entry."""
     deployment = next(
         deployment for deployment in deployments() if deployment.entry["name"] == name

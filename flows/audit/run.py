@@ -15,6 +15,7 @@ from prefect.states import Completed
 
 from connectors.artifacts.store import Artifacts
 from connectors.interfaces.errors import ConfigError, WaspError
+from connectors.interfaces.json_values import Json
 from flows.audit import text
 from flows.audit.config import AuditConfig
 from flows.audit.whole_run import attack_whole_run, plan_whole_run, whole_run_config
@@ -56,7 +57,7 @@ def attacks_of(config: AuditConfig) -> list[Attack]:
     return attacks
 
 
-def planned(config: AuditConfig) -> dict[str, Any]:
+def planned(config: AuditConfig) -> Json:
     """Return the plan of an audit: mechanisms, claims and draws.
 
     It opens no private rows and spends no budget.
@@ -92,7 +93,7 @@ class AuditRun:
     manifest: RunManifest
     started: float = field(default_factory=time.monotonic)
 
-    def attack_whole_run(self) -> dict[str, Any] | None:
+    def attack_whole_run(self) -> Json | None:
         """Attack a whole run, in this thread, which an interruption of the flow reaches; None if not configured."""
         if self.config.pipeline is None:
             return None
@@ -101,9 +102,7 @@ class AuditRun:
             advance(1)
         return result
 
-    def finish(
-        self, mechanisms: Sequence[dict[str, Any]], whole: dict[str, Any] | None
-    ) -> dict[str, Any]:
+    def finish(self, mechanisms: Sequence[Json], whole: Json | None) -> Json:
         """Write findings and figures, close the manifest and return the findings."""
         run_id = self.manifest.values["run_id"]
         artifacts = self.manifest.artifacts
@@ -141,7 +140,7 @@ def write_page(artifacts: Artifacts, run_id: str) -> Path:
     return artifacts.write_text(f"runs/{run_id}/report.html", page_of(json.loads(stored)))
 
 
-def page_of(result: dict[str, Any]) -> str:
+def page_of(result: Json) -> str:
     """Return the HTML page of findings; equal findings yield equal pages."""
     shown = {
         "sentence": text.sentence(result),

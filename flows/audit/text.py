@@ -1,14 +1,13 @@
 """Format the plan and results of an audit for the terminal and the run page."""
 
-from typing import Any
-
 from connectors.interfaces.counts import counted, duration
+from connectors.interfaces.json_values import Json
 from connectors.interfaces.money import format_dollars
 from tasks.accounting.guarantee import epsilon_text
 from tasks.reporting.terminal import table
 
 
-def plan(value: dict[str, Any]) -> str:
+def plan(value: Json) -> str:
     """Return the plan of an audit as text."""
     money = (
         f"about {format_dollars(value['dollars_about'])} dollars for the whole run"
@@ -40,7 +39,7 @@ def plan(value: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def summary(value: dict[str, Any]) -> str:
+def summary(value: Json) -> str:
     """Return table, verdict and path of a finished audit as text."""
     lines = [_row(line) for line in findings(value)]
     page = value["audit"].replace("audit.json", "report.html")
@@ -55,12 +54,12 @@ def summary(value: dict[str, Any]) -> str:
     )
 
 
-def findings(value: dict[str, Any]) -> list[dict[str, Any]]:
+def findings(value: Json) -> list[Json]:
     """Return the findings of each mechanism and of the whole run, if it was attacked."""
     return [*value["mechanisms"], *([value["pipeline"]] if value.get("pipeline") else [])]
 
 
-def sentence(value: dict[str, Any]) -> str:
+def sentence(value: Json) -> str:
     """Return the verdict, its basis and its cost as a sentence."""
     head = "No attack proves more than is claimed" if value["passed"] else "Audit is RED"
     return (
@@ -69,7 +68,7 @@ def sentence(value: dict[str, Any]) -> str:
     )
 
 
-def _guesses(value: dict[str, Any]) -> list[str]:
+def _guesses(value: Json) -> list[str]:
     """Return the finding of each attack on a whole run, if one was attacked."""
     attacks = value["pipeline"]["attacks"] if value["pipeline"] else []
     return [
@@ -79,7 +78,7 @@ def _guesses(value: dict[str, Any]) -> list[str]:
     ]
 
 
-def notes(value: dict[str, Any]) -> list[str]:
+def notes(value: Json) -> list[str]:
     """Return notes on mechanisms whose accounted epsilon exceeds the stated one."""
     return [
         f"{mechanism['mechanism']}: the printed epsilon {epsilon_text(mechanism['epsilon_stated'])} is no guarantee "
@@ -90,7 +89,7 @@ def notes(value: dict[str, Any]) -> list[str]:
     ]
 
 
-def red(value: dict[str, Any]) -> str:
+def red(value: Json) -> str:
     """Return the problem and the required action as a message."""
     return (
         f"The audit is red: {'; '.join(reasons(value))}. Share nothing that was released with this mechanism and "
@@ -98,7 +97,7 @@ def red(value: dict[str, Any]) -> str:
     )
 
 
-def reasons(value: dict[str, Any]) -> list[str]:
+def reasons(value: Json) -> list[str]:
     """Return the reasons for a red audit, empty if it passed."""
     problems = []
     whole = value["pipeline"]
@@ -116,18 +115,18 @@ def reasons(value: dict[str, Any]) -> list[str]:
     return problems if whole is None or whole["passed"] else [*problems, _too_much(whole)]
 
 
-def _too_much(mechanism: dict[str, Any]) -> str:
+def _too_much(mechanism: Json) -> str:
     return (
         f"{mechanism['mechanism']}: epsilon {epsilon_text(mechanism['epsilon_claimed'])} is claimed, at least "
         f"{_epsilon(mechanism)} is proven at delta {mechanism['delta']:g}"
     )
 
 
-def _epsilon(finding: dict[str, Any]) -> str:
+def _epsilon(finding: Json) -> str:
     return f"epsilon {finding['epsilon_proven']:.4f}"
 
 
-def _row(line: dict[str, Any]) -> dict[str, Any]:
+def _row(line: Json) -> Json:
     """Return the row of a mechanism, or of the whole run, in the table of an audit."""
     return {
         "mechanism": line["mechanism"],

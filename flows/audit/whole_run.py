@@ -13,11 +13,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from connectors.interfaces.errors import AuditError, ConfigError
+from connectors.interfaces.json_values import Json
 from connectors.interfaces.rows import RowsRef
 from connectors.models.ngram.counts import fit_likelihood
 from flows.audit.config import AuditConfig, PipelineAttack
@@ -88,7 +88,7 @@ def vote_noise_of(wasp: WaspConfig) -> VoteNoise:
     return votes.noise
 
 
-def plan_whole_run(config: AuditConfig, attack: PipelineAttack) -> dict[str, Any]:
+def plan_whole_run(config: AuditConfig, attack: PipelineAttack) -> Json:
     """Return size, claims and cost of the attack on a whole run."""
     wasp = whole_run_config(config)
     plan = numbers_of(wasp)
@@ -96,7 +96,7 @@ def plan_whole_run(config: AuditConfig, attack: PipelineAttack) -> dict[str, Any
     return claims | {name: plan[name] for name in ("samples", "dollars_about", "models")}
 
 
-def attack_whole_run(config: AuditConfig, attack: PipelineAttack, home: Path) -> dict[str, Any]:
+def attack_whole_run(config: AuditConfig, attack: PipelineAttack, home: Path) -> Json:
     """Insert canaries into public rows, execute the run, attack it, and return claimed and proven epsilon.
 
     Its files are in the private zone, where `wasp clean` finds them if this process is killed. AuditError with the
@@ -178,7 +178,7 @@ def _environment(folder: Path) -> dict[str, str]:
     return passed | DEFAULTS | own
 
 
-def _claims(attack: PipelineAttack, noise: VoteNoise) -> dict[str, Any]:
+def _claims(attack: PipelineAttack, noise: VoteNoise) -> Json:
     """Return the claims of the run; `epsilon_most`: the bound if every guess is correct, which none exceeds."""
     most = one_run_bound(
         attack.canaries, attack.guesses, attack.guesses, noise.delta, CONFIDENCE_EACH

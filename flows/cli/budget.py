@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from connectors.interfaces.counts import counted
 from connectors.interfaces.errors import ConfigError, LedgerError
+from connectors.interfaces.json_values import Json
 from flows.cli.common import Output, command, command_group
 from flows.runtime.state_folder import current_user, state_folder
 from flows.runtime.stores import open_ledger
@@ -167,15 +168,15 @@ def _statuses(ledger: PrivacyLedger, names: Iterable[str]) -> Output:
     return Output({"datasets": statuses}, _status_table)
 
 
-def _without_infinity(value: dict[str, Any]) -> dict[str, Any]:
+def _without_infinity(value: Json) -> Json:
     return {name: None if item == float("inf") else item for name, item in value.items()}
 
 
-def _counted(value: dict[str, Any]) -> str:
+def _counted(value: Json) -> str:
     return f"{counted(len(value['datasets']), 'dataset')}, sound"
 
 
-def _status_table(value: dict[str, Any]) -> str:
+def _status_table(value: Json) -> str:
     from tasks.accounting.guarantee import epsilon_text
     from tasks.reporting.terminal import table
 
@@ -213,7 +214,7 @@ def _status_table(value: dict[str, Any]) -> str:
     )
 
 
-def _together(status: dict[str, Any]) -> list[str]:
+def _together(status: Json) -> list[str]:
     """Return a line that explains the rest of a cap if spent and reserved epsilon do not add up to it."""
     spent = status["spent"]
     reserved = status["reserved"]
@@ -226,14 +227,14 @@ def _together(status: dict[str, Any]) -> list[str]:
     ]
 
 
-def _group(status: dict[str, Any]) -> str:
+def _group(status: Json) -> str:
     if not status["members"]:
         return status["group"] or "-"
     because = f"; {', '.join(status['reasons'])}" if status["reasons"] else ""
     return f"{status['group']} (with {', '.join(status['members'])}{because})"
 
 
-def _cap(status: dict[str, Any]) -> str:
+def _cap(status: Json) -> str:
     if status["cap"] is None:
         return "none set"
     cap = f"{status['cap']:g} per {status['cap_protects']}"
@@ -243,7 +244,7 @@ def _cap(status: dict[str, Any]) -> str:
     return f"{cap} ({part[0]:.4g} at {part[1]:.3g} for trainings)"
 
 
-def _history_table(value: dict[str, Any]) -> str:
+def _history_table(value: Json) -> str:
     from tasks.reporting.terminal import table
 
     rows = [

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from connectors.interfaces.json_values import Json
 from flows.cli.common import Output
 from flows.runtime.manifest import lock_caches
 from flows.runtime.state_folder import state_folder
@@ -48,7 +49,7 @@ def clean(
     return Output(clean_folder(check_config(Retention, ages, "wasp clean"), yes), cleaned)
 
 
-def clean_folder(rules: Retention, apply: bool) -> dict[str, Any]:
+def clean_folder(rules: Retention, apply: bool) -> Json:
     """Return the removed files, and reasons why others stay.
 
     Files are removed only with `apply`. New runs wait until this finishes.
@@ -73,7 +74,7 @@ def clean_folder(rules: Retention, apply: bool) -> dict[str, Any]:
     }
 
 
-def cleaned(value: dict[str, Any]) -> str:
+def cleaned(value: Json) -> str:
     """Return the removed files, and reasons why others stay, as text."""
     from rich.filesize import decimal
 

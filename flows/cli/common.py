@@ -14,6 +14,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 from typer.core import TyperGroup
 
+from connectors.interfaces.json_values import Json
 from connectors.interfaces.redaction import redact
 from flows.runtime.library_output import hidden_library_output
 from flows.runtime.terminal_progress import connector_messages
@@ -31,7 +32,7 @@ LocalParties = Annotated[
 ]
 
 
-class Output(dict[str, Any]):
+class Output(Json):
     """The result of a command: the object of --json.
 
     Attributes:

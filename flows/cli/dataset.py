@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from connectors.interfaces.counts import counted
 from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.json_values import Json
 from connectors.interfaces.text_forms import label_form
 from flows.cli.class_choice import ClassChoice, declare_classes
 from flows.cli.common import Output, command, command_group
@@ -86,9 +87,7 @@ def add(  # noqa: PLR0913 - the options of a command
     return add_rows(name, values, epsilon_cap, _choice(class_, yes))
 
 
-def add_rows(
-    name: str, values: dict[str, Any], epsilon_cap: float | None, choice: ClassChoice
-) -> Output:
+def add_rows(name: str, values: Json, epsilon_cap: float | None, choice: ClassChoice) -> Output:
     """Register the rows of an owner as `wasp dataset add` does; `values`: the fields of their view."""
     from flows.config.files import check_config
     from flows.config.paths import resolve_path
@@ -131,7 +130,7 @@ def _choice(names: Sequence[str] | None, is_accepted: bool) -> ClassChoice:
     )
 
 
-def _with_classes(view: DatasetView, choice: ClassChoice) -> tuple[DatasetView, dict[str, Any]]:
+def _with_classes(view: DatasetView, choice: ClassChoice) -> tuple[DatasetView, Json]:
     """Return a view with the classes that its owner declares, and what only the owner sees of the rows."""
     from flows.engine.datasets import survey_view
 
@@ -199,9 +198,7 @@ def check_columns(text: str, label: str | None, person: str | None) -> None:
             )
 
 
-def register(
-    name: str, view: DatasetView, epsilon: float | None, protects: str = "record"
-) -> dict[str, Any]:
+def register(name: str, view: DatasetView, epsilon: float | None, protects: str = "record") -> Json:
     """Identify the rows of a checked view, record it with its cap, and return its description.
 
     `protects`: the unit of the cap. It stays records if releases of the same rows protected records.
@@ -234,7 +231,7 @@ OWNERS_NUMBERS = ("rows", "left_out_rows", "noticed", "not_utf8", "cut", "files"
 """Keys of `seen_by_owner`: read from the rows without noise, for their owner only."""
 
 
-def seen_by_owner(records: Survey, view: DatasetView) -> dict[str, Any]:
+def seen_by_owner(records: Survey, view: DatasetView) -> Json:
     """Return the number of rows that a run can use, and those that it leaves out, for their owner only."""
     from flows.engine.datasets import files_of_view
 
@@ -255,12 +252,12 @@ def unregister(name: str) -> None:
         ledger.set_view(name, None, current_user())
 
 
-def cap_text(value: dict[str, Any]) -> str:
+def cap_text(value: Json) -> str:
     """Return the cap of a dataset."""
     return "no cap" if value["cap"] is None else f"cap epsilon {value['cap']:g}"
 
 
-def seen_lines(value: dict[str, Any]) -> list[str]:
+def seen_lines(value: Json) -> list[str]:
     """Return the lines of `seen_by_owner`; none for a dataset that is only shown."""
     lines = []
     if files := value.get("files"):
@@ -287,7 +284,7 @@ def seen_lines(value: dict[str, Any]) -> list[str]:
     return lines
 
 
-def group_lines(value: dict[str, Any]) -> list[str]:
+def group_lines(value: Json) -> list[str]:
     """Return the lines about other names and datasets that share the budget of a dataset."""
     lines = []
     if value["same_as"]:
@@ -315,7 +312,7 @@ def _classes_of(options: Sequence[str]) -> dict[str, list[str]] | None:
     return classes or None
 
 
-def _described(value: dict[str, Any]) -> str:
+def _described(value: Json) -> str:
     """Return a dataset as text."""
     cap = (
         "none" if value["cap"] is None else f"epsilon {value['cap']:g} at delta {value['delta']:g}"
@@ -342,12 +339,12 @@ def _described(value: dict[str, Any]) -> str:
     return "\n".join([*lines, *(f"warning  {warning}" for warning in value["warnings"])])
 
 
-def _listed(value: dict[str, Any]) -> str:
+def _listed(value: Json) -> str:
     """Return all datasets as text."""
     return "\n\n".join(map(_described, value["datasets"])) or "no dataset is registered"
 
 
-def _description(ledger: PrivacyLedger, name: str) -> dict[str, Any]:
+def _description(ledger: PrivacyLedger, name: str) -> Json:
     from flows.engine.datasets import view_of
 
     view = view_of(ledger, name)

@@ -9,10 +9,11 @@ import socket
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from connectors.interfaces.counts import counted
 from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.json_values import Json
 from connectors.interfaces.packages import install_command
 from connectors.interfaces.redaction import redact
 from flows.runtime.state_folder import check_room, state_folder
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from flows.config.execution import Execution
 
 
-def examine(config: AnyConfig | None = None) -> dict[str, Any]:
+def examine(config: AnyConfig | None = None) -> Json:
     """Run every check; each reports its result, or the problem and its fix.
 
     With a configuration, check everything that its run needs, then, if it has no problem (`ready`), request one text
@@ -71,7 +72,7 @@ def _refuse(problem: str, *_: object) -> str:
     raise ConfigError(problem)
 
 
-def _check(name: str, check: Callable[[Path], str], home: Path) -> dict[str, Any]:
+def _check(name: str, check: Callable[[Path], str], home: Path) -> Json:
     try:
         return {"what": name, "ok": True, "found": check(home)}
     except Exception as error:  # noqa: BLE001  (a doctor reports every failure)

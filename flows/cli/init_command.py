@@ -18,6 +18,7 @@ import yaml
 
 from connectors.artifacts.atomic_files import write_text_whole
 from connectors.interfaces.errors import ConfigError, WaspError, nearest
+from connectors.interfaces.json_values import Json
 from connectors.interfaces.rows import NO_CLASS, RowsRef
 from connectors.interfaces.text_forms import label_form
 from connectors.rows.headers import first_columns
@@ -185,9 +186,7 @@ def _new_files(name: str) -> dict[str, Path]:
     return files
 
 
-def _write_files(
-    name: str, files: Mapping[str, Path], values: dict[str, Any], task_values: dict[str, Any]
-) -> None:
+def _write_files(name: str, files: Mapping[str, Path], values: Json, task_values: Json) -> None:
     """Write configuration and task file."""
     config_schema, task_schema = write_schemas(state_folder())
     has_classes = "labels" in task_values
@@ -343,9 +342,7 @@ def _declarations(options: Options, classes: Sequence[str], records: Survey) -> 
     return declared, language
 
 
-def _task_values(
-    name: str, options: Options, classes: Sequence[str], language: str
-) -> dict[str, Any]:
+def _task_values(name: str, options: Options, classes: Sequence[str], language: str) -> Json:
     values = {"name": name.replace("-", "_"), "item": options.item or ITEM, "language": language}
     labels = [{"name": label, "description": ""} for label in classes]
     return ({"labels": labels} if labels else {}) | values
@@ -355,9 +352,9 @@ def _run_values(
     files: Mapping[str, Path],
     name: str,
     options: Options,
-    models: list[dict[str, Any]],
+    models: list[Json],
     classes: Sequence[str],
-) -> dict[str, Any]:
+) -> Json:
     """Return the configuration of a run on the dataset NAME that protects records and measures held-out rows alone."""
     test = {"path": str(files["test"])} | ({} if classes else {"label": ""})
     values = {
@@ -437,13 +434,13 @@ def _person(options: Options, view: DatasetView, records: Survey) -> tuple[str |
     return None, [f"{about} COLUMN"]
 
 
-def public_part(value: dict[str, Any]) -> dict[str, Any]:
+def public_part(value: Json) -> Json:
     """Return the result of `wasp init` without what only the owner may see, for scripts."""
     closed = {"left_out", "persons", *dataset.OWNERS_NUMBERS}
     return {name: part for name, part in value.items() if name not in closed}
 
 
-def format_result(value: dict[str, Any]) -> str:
+def format_result(value: Json) -> str:
     """Return the result of `wasp init` as text."""
     rows = f"{value['rows']} rows" + (f" of {value['persons']} persons" if value["person"] else "")
     unit = f"each person (column '{value['person']}')" if value["person"] else "each record"
@@ -491,7 +488,7 @@ def write_schemas(home: Path) -> tuple[Path, Path]:
     return paths
 
 
-def editor_schema(model: Any) -> dict[str, Any]:
+def editor_schema(model: Any) -> Json:
     """Return the JSON schema of a configuration file, which may also name its flow and a base."""
     schema = with_rare(model.model_json_schema())
     schema.setdefault("properties", {})["flow"] = {
@@ -568,13 +565,13 @@ def _known(columns: Sequence[str], names: Sequence[str]) -> str:
     )
 
 
-def _write(file: Path, title: str, name: str, schema: Path, values: dict[str, Any]) -> None:
+def _write(file: Path, title: str, name: str, schema: Path, values: Json) -> None:
     head = HEADER.format(title=title, name=name, schema=schema.as_uri())
     body = yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=110)
     write_text_whole(file, head + body)
 
 
-def _check(values: dict[str, Any], files: dict[str, Path], task_values: dict[str, Any]) -> None:
+def _check(values: Json, files: dict[str, Path], task_values: Json) -> None:
     """Check configuration, task and models before they are written, as a run does."""
     from flows.engine.checks import require_models
     from flows.methods.wasp.config import WaspConfig

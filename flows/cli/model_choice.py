@@ -10,6 +10,7 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.json_values import Json
 from connectors.interfaces.redaction import redact
 from connectors.models.base import registry
 from connectors.models.transformers import smollm2
@@ -34,9 +35,7 @@ MAX_MODELS = 3
 FREE = {"input": 0, "output": 0}
 
 
-def choose_models(
-    requested: Sequence[str], endpoint: str | None = None
-) -> tuple[list[dict[str, Any]], str]:
+def choose_models(requested: Sequence[str], endpoint: str | None = None) -> tuple[list[Json], str]:
     """Return the `plms` of a configuration, and the reason for the choice.
 
     Args:
@@ -79,7 +78,7 @@ def choose_models(
     )
 
 
-def _named(entry: str) -> dict[str, Any]:
+def _named(entry: str) -> Json:
     connector, separator, model = entry.partition(":")
     known = sorted(registry.connectors())
     if not separator or not model or connector not in known:
@@ -90,7 +89,7 @@ def _named(entry: str) -> dict[str, Any]:
     return _plm(connector, model)
 
 
-def _plm(connector: str, model: str, **fields: Any) -> dict[str, Any]:
+def _plm(connector: str, model: str, **fields: Any) -> Json:
     name = (
         re.sub(r"[^A-Za-z0-9._-]+", "-", model.rstrip("/").rpartition("/")[2]).strip("-._")[:40]
         or connector

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from connectors.interfaces.errors import BudgetError, ConfigError
+from connectors.interfaces.json_values import Json
 from flows.catalog import find_flow, flow_names
 from flows.cli.common import Changes, ConfigFile, LocalParties, Output, show
 from flows.cli.stored_runs import find_manifest, read_summary, resumable_manifest, runs
@@ -199,7 +200,7 @@ def audit(
 
     state_folder()  # Prefect, which the flow imports, needs it
     flow, file = flow_and_file(name, config, flow_names())
-    values: dict[str, Any] = ({} if trials is None else {"trials": trials}) | (
+    values: Json = ({} if trials is None else {"trials": trials}) | (
         {"pipeline": {}} if whole_run else {}
     )
     if flow == "audit":  # a file of settings of the audit, not of a run

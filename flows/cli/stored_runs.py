@@ -9,6 +9,7 @@ import typer
 
 from connectors.artifacts.store import Artifacts
 from connectors.interfaces.errors import ArtifactError, ConfigError
+from connectors.interfaces.json_values import Json
 from flows.catalog import find_flow, flow_names, method_names
 from flows.cli.common import Output
 from flows.runtime.interruption import ended_in_order
@@ -247,7 +248,7 @@ def abandon(run_id: str) -> Output:
     return Output(values, lambda value: f"returned to dataset {value['dataset']}")
 
 
-def find_manifest(run_id: str, flows: Container[str] = flow_names()) -> dict[str, Any]:
+def find_manifest(run_id: str, flows: Container[str] = flow_names()) -> Json:
     """Return the manifest of a run; ConfigError if there is none. `latest` is the last one of `flows`."""
     artifacts = open_artifacts(state_folder())
     if run_id == LATEST:
@@ -269,7 +270,7 @@ def find_manifest(run_id: str, flows: Container[str] = flow_names()) -> dict[str
     return manifest
 
 
-def resumable_manifest(run_id: str) -> dict[str, Any]:
+def resumable_manifest(run_id: str) -> Json:
     """Return the manifest of a run; ConfigError if its flow does not support resuming."""
     manifest = find_manifest(run_id, method_names())
     if not find_flow(manifest["flow"]).resumable:
@@ -280,7 +281,7 @@ def resumable_manifest(run_id: str) -> dict[str, Any]:
     return manifest
 
 
-def read_summary(artifacts: Artifacts, manifest: dict[str, Any]) -> dict[str, Any] | None:
+def read_summary(artifacts: Artifacts, manifest: Json) -> Json | None:
     """Return the summary of a run, None if it has none; ArtifactError if the file is damaged."""
     run_id = manifest["run_id"]
     flow = manifest.get("flow")
@@ -290,7 +291,7 @@ def read_summary(artifacts: Artifacts, manifest: dict[str, Any]) -> dict[str, An
     if text is None:
         return None
     try:
-        value: dict[str, Any] = json.loads(text)
+        value: Json = json.loads(text)
     except ValueError as error:
         raise ArtifactError(
             f"{artifacts.where(path)}: file is damaged ({error}). Write it again with: wasp resume {run_id}"
@@ -298,7 +299,7 @@ def read_summary(artifacts: Artifacts, manifest: dict[str, Any]) -> dict[str, An
     return with_locations(artifacts, run_id, value)
 
 
-def _state(home: Path, manifest: dict[str, Any]) -> str:
+def _state(home: Path, manifest: Json) -> str:
     if manifest["state"] == "running" and not is_held(home, manifest["run_id"], open_ledger(home)):
         return "interrupted"
     return str(manifest["state"])

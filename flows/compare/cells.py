@@ -9,6 +9,7 @@ from typing import Any
 from connectors.artifacts.store import Artifacts
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.json_values import Json
 from flows.catalog import find_method
 from flows.compare.config import Column, CompareConfig, Row
 from flows.config.base import RunConfig
@@ -46,7 +47,7 @@ class Cell:
         return f"{self.row} · {self.column} · seed {self.seed}"
 
     @property
-    def labels(self) -> dict[str, Any]:
+    def labels(self) -> Json:
         """Row, column and seed, which name the cell in the tables."""
         return {"row": self.row, "column": self.column, "seed": self.seed}
 
@@ -96,7 +97,7 @@ def store_run_id(artifacts: Artifacts, cell: Cell, run_id: str) -> None:
 def answer(cell: Cell, summary: RunSummary, reused: bool = False) -> CellResult:
     """Return the answer of a cell from the summary of its run."""
     metrics = compared_names()
-    own: dict[str, Any] = {
+    own: Json = {
         "state": "degraded" if summary.degraded else summary.state,
         "values": {metric: summary.metrics.get(metric) for metric in metrics},
         "curve": [

@@ -18,6 +18,7 @@ from prefect import runtime
 from connectors.interfaces import cancellation
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.json_values import Json
 from flows.catalog import find_flow
 from flows.compare.cells import Cell, answer, cells_of, failed, split_cells, store_run_id
 from flows.compare.config import CompareConfig
@@ -105,7 +106,7 @@ class CompareRun:
             else local_parties(cell.config, number)
         )
 
-    def finish(self, completed: Sequence[CellResult]) -> dict[str, Any]:
+    def finish(self, completed: Sequence[CellResult]) -> Json:
         """Write and track tables and plots.
 
         Return the summary, which includes failed cells.

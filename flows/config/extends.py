@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from connectors.interfaces.errors import ConfigError, nearest
+from connectors.interfaces.json_values import Json
 from flows.config.yaml_files import line_of, read_yaml
 
 SHIPPED = Path(__file__).parents[2] / "deployments" / "configs"
@@ -27,7 +28,7 @@ class Layer:
     """The values that one configuration writes; `path` names its file, and its setting after `#`."""
 
     path: Path
-    values: dict[str, Any]
+    values: Json
 
     @property
     def file(self) -> Path:
@@ -106,9 +107,9 @@ def read_layers(path: Path, permit: Callable[[Path], None] | None = None) -> lis
         current = base
 
 
-def merge(layers: Sequence[Layer]) -> dict[str, Any]:
+def merge(layers: Sequence[Layer]) -> Json:
     """Return the values of all layers; the first has precedence."""
-    merged: dict[str, Any] = {}
+    merged: Json = {}
     for layer in reversed(layers):
         merged = _merge(merged, layer.values)
     return merged
@@ -124,7 +125,7 @@ def line_in(layers: Sequence[Layer], field: str) -> str | None:
     return f"{line} of {layer.file}"
 
 
-def _merge(base: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+def _merge(base: Json, values: Mapping[str, Any]) -> Json:
     merged = dict(base)
     for name, value in values.items():
         both = isinstance(value, dict) and isinstance(merged.get(name), dict)
@@ -146,7 +147,7 @@ def _base(path: Path, name: str) -> Path:
     return base
 
 
-def _values(path: Path) -> dict[str, Any]:
+def _values(path: Path) -> Json:
     """Return a copy of the values of a configuration."""
     file, setting = split_setting(path)
     values = read_yaml(file)
@@ -178,7 +179,7 @@ def _has_settings(values: Any) -> bool:
     )
 
 
-def _entries(values: dict[str, Any]) -> dict[str, Any]:
+def _entries(values: Json) -> Json:
     shared = values.get(SHARED)
     return {**(shared if isinstance(shared, dict) else {}), **values[SETTINGS]}
 

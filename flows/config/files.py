@@ -9,6 +9,7 @@ import yaml
 from pydantic import BaseModel, Field, ValidationError
 
 from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.json_values import Json
 from connectors.interfaces.redaction import redact
 from connectors.security.secret_patterns import PUBLIC, find_secrets, hide_secrets
 from flows.config.environment import environment
@@ -75,7 +76,7 @@ def with_changes(config: Config, changes: Sequence[str] | None) -> Config:
 
 def check_config(
     model: type[Config],
-    values: dict[str, Any],
+    values: Json,
     source: str,
     line_of: Callable[[str], int | str | None] = lambda _: None,
 ) -> Config:
@@ -107,7 +108,7 @@ def _folder(layers: Sequence[Layer], field: str) -> Path:
     )
 
 
-def apply_changes(values: dict[str, Any], changes: Sequence[str], source: str) -> None:
+def apply_changes(values: Json, changes: Sequence[str], source: str) -> None:
     """Apply changes ('a.b=value') to values; ConfigError for a value that is a secret."""
     for change in changes:
         _set(values, change)
@@ -115,7 +116,7 @@ def apply_changes(values: dict[str, Any], changes: Sequence[str], source: str) -
         raise ConfigError(f"{source}:\n  {explain_secret(finding)}")
 
 
-def _set(values: dict[str, Any], change: str) -> None:
+def _set(values: Json, change: str) -> None:
     name, equals, text = change.partition("=")
     if not equals or not name:
         raise ConfigError(
@@ -154,7 +155,7 @@ def _field(location: Sequence[str | int]) -> str:
     return ".".join(str(part) for part in location)
 
 
-def _explain(model: type[BaseModel], problem: dict[str, Any]) -> str:
+def _explain(model: type[BaseModel], problem: Json) -> str:
     field = _field(problem["loc"]) or "the configuration"
     path = _field([part for part in problem["loc"] if isinstance(part, str)])
     removed = explain_removed(getattr(model, "flow_name", None), path, problem["input"])
@@ -206,7 +207,7 @@ def _paths(model: type[BaseModel], group: str = "") -> Iterator[str]:
             yield from _paths(inside, f"{group}{name}.")
 
 
-def _plain(problem: dict[str, Any]) -> str:
+def _plain(problem: Json) -> str:
     """Return the message of a problem, with what to write where pydantic names a rule only."""
     limits = problem.get("ctx", {})
     if problem["type"] in ("too_short", "string_too_short") and isinstance(problem["input"], str):

@@ -24,6 +24,7 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, PydanticUndefined
 
+from connectors.interfaces.json_values import Json
 from connectors.models.base import registry
 from connectors.rows.queries import READING
 from connectors.security.secret_patterns import (
@@ -83,7 +84,7 @@ class Rule:
             _value(group, self.other), self.allowed
         )
 
-    def schema(self, model: type[BaseModel]) -> dict[str, Any]:
+    def schema(self, model: type[BaseModel]) -> Json:
         """Return the rule as JSON schema; a field whose default breaks the rule is required."""
         name, _, inner = self.other.partition(".")
         default = model.model_fields[name].get_default(call_default_factory=True)
@@ -117,7 +118,7 @@ def _value(group: Any, path: str) -> Any:
     return None if group is PydanticUndefined else group
 
 
-def _nested(path: str, values: tuple[Any, ...] | Schema, is_required: bool) -> dict[str, Any]:
+def _nested(path: str, values: tuple[Any, ...] | Schema, is_required: bool) -> Json:
     """Return the schema of a field's values under the names of its groups."""
     name, _, inner = path.partition(".")
     if not inner:
@@ -188,12 +189,12 @@ class Strict(NoBooleans):
     first: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
-    def stored(cls, values: dict[str, Any]) -> dict[str, Any]:
+    def stored(cls, values: Json) -> Json:
         """Return the values of a manifest with fields that an earlier version left out, if their default changed."""
         return values
 
     @classmethod
-    def identifying(cls, values: dict[str, Any]) -> dict[str, Any]:
+    def identifying(cls, values: Json) -> Json:
         """Return the values that determine the id of a run, without those that earlier versions left out."""
         return values
 
@@ -224,7 +225,7 @@ class Strict(NoBooleans):
         return self
 
     @model_serializer(mode="wrap")
-    def _without_hidden(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _without_hidden(self, write: SerializerFunctionWrapHandler) -> Json:
         return {name: value for name, value in write(self).items() if name not in self.hidden}
 
     @classmethod
@@ -255,7 +256,7 @@ class Strict(NoBooleans):
         return reference
 
 
-def _take_rare(schema: dict[str, Any], first: tuple[str, ...]) -> dict[str, dict[str, Any]]:
+def _take_rare(schema: Json, first: tuple[str, ...]) -> dict[str, Json]:
     """Move the properties that are not in `first` where the server checks them and the form does not draw them."""
     fields = schema.get("properties", {})
     shown = {name: fields[name] for name in first if name in fields}
@@ -270,7 +271,7 @@ def _take_rare(schema: dict[str, Any], first: tuple[str, ...]) -> dict[str, dict
     return rare
 
 
-def with_rare(schema: dict[str, Any]) -> dict[str, Any]:
+def with_rare(schema: Json) -> Json:
     """Return a schema whose groups list all fields, for editors and reference pages; the reverse of `_take_rare`."""
     whole = {
         name: with_rare(value) if isinstance(value, dict) else value
@@ -304,18 +305,18 @@ def title_of(name: str) -> str:
     return words[:1].upper() + words[1:]
 
 
-def connectors(field: dict[str, Any]) -> None:
+def connectors(field: Json) -> None:
     """Offer the connectors installed on the machine that registers the deployment."""
     field["enum"] = sorted(registry.connectors())
 
 
-def tasks(field: dict[str, Any]) -> None:
+def tasks(field: Json) -> None:
     """List the shipped tasks in the description; a file path is valid too."""
     shipped = sorted(path.stem for path in Path(__file__).with_name("task_files").glob("*.yaml"))
     field["description"] += f" Shipped tasks: {', '.join(shipped)}."
 
 
-def without_null(field: dict[str, Any]) -> None:
+def without_null(field: Json) -> None:
     """Show the fields of an optional group; the server then names an invalid one."""
     (group,) = (choice for choice in field.pop("anyOf") if choice != {"type": "null"})
     field |= group

@@ -11,6 +11,7 @@ import yaml
 from pydantic import Field, field_validator, model_validator
 
 from connectors.interfaces.addresses import Host, KeyReference, ModelName
+from connectors.interfaces.json_values import Json
 from connectors.models.transformers import smollm2
 from connectors.security.secret_patterns import REFERENCE
 from flows.config.form import Rule, Rules, Strict, connectors
@@ -121,9 +122,7 @@ class Plm(Strict):
         description="Token price. Empty: the shipped list's, for a known model at its vendor's address; for others the "
         "cost counts as 0 and limits.max_dollars is refused. Set 0 and 0 for a free server.",
     )
-    options: dict[str, Any] = Field(
-        default_factory=dict, description="Further options of the connector."
-    )
+    options: Json = Field(default_factory=dict, description="Further options of the connector.")
 
     rules: ClassVar[Rules] = {
         Rule("connector", WITH_MODEL, "model", {"minLength": 1}): (
@@ -180,7 +179,7 @@ class Plm(Strict):
         return listed_prices().get((self.connector, self.model))
 
     @property
-    def connector_options(self) -> dict[str, Any]:
+    def connector_options(self) -> Json:
         """Options for the connector, including the fields above that are set."""
         excluded = {"name", "connector", "model", "options", "style", "deployment"}
         fields = self.model_dump(mode="json", exclude=excluded, exclude_none=True)
@@ -200,12 +199,10 @@ class EmbedderChoice(Strict):
         "embedded",
         description="Hub id, folder, or 'embedded' (from the extra 'demo').",
     )
-    options: dict[str, Any] = Field(
-        default_factory=dict, description="Further options of the embedder."
-    )
+    options: Json = Field(default_factory=dict, description="Further options of the embedder.")
 
     @field_validator("options")
     @classmethod
-    def _refuse_removed(cls, options: dict[str, Any]) -> dict[str, Any]:
+    def _refuse_removed(cls, options: Json) -> Json:
         refuse_removed(None, "embedder.options.", options)
         return options

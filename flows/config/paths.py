@@ -1,10 +1,10 @@
 """Resolves the paths of rows and models in a configuration, and names datasets."""
 
 from pathlib import Path
-from typing import Any
 
 from connectors.embedders.registry import open_embedder
 from connectors.interfaces.embedding import Embedder
+from connectors.interfaces.json_values import Json
 from connectors.interfaces.models import ModelSpec
 from connectors.interfaces.rows import RowsRef, TermsRef
 from flows.config.base import AnyConfig
@@ -52,7 +52,7 @@ def resolve_path(path: str, root: str | None) -> str:
 def rows_ref(rows: Rows, root: str | None, run_seed: int = 0) -> RowsRef:
     """Return the reference to configured rows; public rows add the run's seed."""
     is_public = isinstance(rows, PrivateRows) and rows.rows_are_public
-    columns: dict[str, Any] = {
+    columns: Json = {
         name: getattr(rows, name) for name in ("text", "label", "rows", "query", "plain_text")
     }
     columns |= {name: getattr(rows, name, None) for name in ("of", "class_alpha", "person")}

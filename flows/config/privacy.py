@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, model_validator
 
+from connectors.interfaces.json_values import Json
 from flows.config.form import MAX_DELTA, MIN_DELTA, Strict
 from tasks.private.training.promise import Clipping, Training
 from tasks.private.training.recipe import PaidTraining
@@ -151,7 +152,7 @@ def check_part(privacy: AnyPrivacy, field: str) -> AnyPrivacy:
     return privacy
 
 
-def _only_infinite(field: dict[str, Any]) -> None:
+def _only_infinite(field: Json) -> None:
     """Offer 'inf' alone in the form."""
     field.pop("anyOf", None)
     field |= {"type": "string", "enum": ["inf"]}

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import yaml
 
+from connectors.interfaces.json_values import Json
 from connectors.models.base.options import REMOVED_OPTIONS, VENDOR_OPTIONS
 
 SAME_FIELDS: Final = {"filler.": "plms.", "vocabulary.embedder.": "embedder."}
@@ -37,7 +38,7 @@ def removed_fields() -> dict[str, dict[str, str]]:
 
 
 @cache
-def removed_defaults(flow: str) -> dict[str, Any]:
+def removed_defaults(flow: str) -> Json:
     """Return the values of settings that ids of runs contain and configurations do not, by path."""
     text = Path(__file__).with_name("removed_defaults.yaml").read_text(encoding="utf-8")
     values = yaml.safe_load(text)
@@ -86,9 +87,9 @@ def refuse_removed(flow: str | None, path: str, values: Mapping[str, Any]) -> No
             raise ValueError(message)
 
 
-def without_removed(flow: str, values: Mapping[str, Any]) -> dict[str, Any]:
+def without_removed(flow: str, values: Mapping[str, Any]) -> Json:
     """Return the configuration of a run of an earlier version without its removed fields and values."""
-    result: dict[str, Any] = _without(flow, "", values)
+    result: Json = _without(flow, "", values)
     if "task_runner" in values.get("execution", {}) and "task_runner" not in result["execution"]:
         result["execution"].pop("cluster", None)
     student = result.get("student") or {}

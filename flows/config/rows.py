@@ -16,6 +16,7 @@ from pydantic import (
 
 from connectors.interfaces.addresses import ExchangeAddress, FolderName, PublicFile, ShippedRows
 from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.json_values import Json
 from connectors.interfaces.rows import ALPHAS, BUILTIN, MIN_RATIO, OTHERS
 from connectors.interfaces.text_forms import check_class_name
 from connectors.rows.queries import READING, check_query
@@ -105,7 +106,7 @@ class Rows(Strict):
 
 DATASET_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
 """Form of the name of a registered dataset."""
-REGISTERED: dict[str, Any] = {
+REGISTERED: Json = {
     "required": ["dataset"],
     "properties": {"dataset": {"type": "string"}},
 }
@@ -314,7 +315,7 @@ class DatasetView(Rows):
         """Classes that the owner declared, by name or by their codes; None if there is no declaration."""
         return list(self.classes) if self.classes else self.declared_classes
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """Return the view as the ledger stores it."""
         return self.model_dump(mode="json", exclude={"rows", "seed"})
 

@@ -14,11 +14,11 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.json_values import Json
 from connectors.interfaces.rows import BUILTIN, PrivateRef, RowsRef
 from connectors.security.signing import open_signing_key, public_line
 from flows.config.base import AnyConfig
@@ -43,9 +43,7 @@ _ONE_AT_A_TIME = threading.Lock()
 """One process serves a party, so that federated runs of one process take turns."""
 
 
-def partition(
-    source: RowsRef, folder: Path, settings: Partition, home: Path | None = None
-) -> dict[str, Any]:
+def partition(source: RowsRef, folder: Path, settings: Partition, home: Path | None = None) -> Json:
     """Split the rows and return the parties without their private row counts.
 
     Each party gets its file, rows and long-term key; the registry of all keys, the coordinator's included, is next to
@@ -59,7 +57,7 @@ def partition(
     labels = labels_of(zone, private)
     connector, _, model = settings.embedder.partition(":")
     person = {"person": "person"} if source.person else {}
-    values: dict[str, Any] = {
+    values: Json = {
         "private": {"path": ROWS, "text": "text", "label": "label"} | person,
         "cap": {
             "epsilon": settings.epsilon,

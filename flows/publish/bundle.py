@@ -9,6 +9,7 @@ from typing import Any
 
 from connectors.artifacts.atomic_files import file_sha256
 from connectors.interfaces.errors import ArtifactError, ConfigError
+from connectors.interfaces.json_values import Json
 from connectors.security.signing import (
     is_signed,
     key_fingerprint,
@@ -48,7 +49,7 @@ def seal(folder: Path, secret: bytes, facts: Mapping[str, Any]) -> str:
     return key_fingerprint(pem)
 
 
-def verify_bundle(folder: Path, home: Path, key: Path | None = None) -> dict[str, Any]:
+def verify_bundle(folder: Path, home: Path, key: Path | None = None) -> Json:
     """Check signature and hashes of a bundle.
 
     Return its problems, key fingerprint and whether the key is trusted.
@@ -143,7 +144,7 @@ def _signature(folder: Path) -> bytes:
         return b""
 
 
-def _manifest(content: bytes) -> dict[str, Any]:
+def _manifest(content: bytes) -> Json:
     try:
         values = json.loads(content)
     except ValueError:

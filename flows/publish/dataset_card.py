@@ -9,6 +9,7 @@ from typing import Any
 
 from connectors.artifacts.atomic_files import file_sha256
 from connectors.artifacts.columns import DESCRIPTIONS
+from connectors.interfaces.json_values import Json
 from flows.engine.audit_findings import AuditLine, describe_audits
 from flows.publish.recipe import describe_recipe, encoder_of, learning_lines
 from flows.runtime.manifest import Approval
@@ -137,13 +138,13 @@ def dataset_card(facts: BundleFacts) -> str:
     return text.rstrip() + "\n"
 
 
-def croissant(facts: BundleFacts, folder: Path) -> dict[str, Any]:
+def croissant(facts: BundleFacts, folder: Path) -> Json:
     """Return croissant.json of a bundle (Croissant 1.0, docs.mlcommons.org/croissant/docs/croissant-spec-1.0.html)."""
     files = [folder / "synthetic.parquet", folder / "synthetic.jsonl"]
     text = template("croissant.json.j2").render(
         facts=facts, report=facts.report, words=words, files=files, sha256=file_sha256
     )
-    described: dict[str, Any] = json.loads(text)
+    described: Json = json.loads(text)
     return described
 
 

@@ -14,6 +14,7 @@ from connectors.artifacts.atomic_files import file_sha256, write_folder_whole
 from connectors.artifacts.parquet import to_arrow
 from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import ArtifactError, ConfigError, MissingPackageError, PlaceError
+from connectors.interfaces.json_values import Json
 from connectors.ledger.state import EXPORT, Entry
 from connectors.security.signing import open_signing_key
 from flows.config.task_files import load_task
@@ -46,12 +47,12 @@ STUDENT_FILES = {".json", ".npz", ".safetensors", ".txt", ".model", ".jinja", ".
 
 def export_run(
     home: Path,
-    manifest: dict[str, Any],
+    manifest: Json,
     folder: Path,
     license_: str,
     overlap_check: bool,
     approve: Approve = None,
-) -> dict[str, Any]:
+) -> Json:
     """Write the bundle of a finished run atomically into a new or empty folder.
 
     `license_`: a Hub identifier. `approve` is called after the gate passes and before anything is written.
@@ -144,16 +145,14 @@ def _reads(student: str | None) -> str:
     return str(json.loads(student).get("reads", "")) if student else ""
 
 
-def _checks(facts: BundleFacts) -> dict[str, Any]:
+def _checks(facts: BundleFacts) -> Json:
     """Return what the gate found, for the terminal."""
-    checks: dict[str, Any] = {"overlap_check": _searched(facts), "audited": bool(facts.audits)}
+    checks: Json = {"overlap_check": _searched(facts), "audited": bool(facts.audits)}
     warnings = [*gate.warnings_of(facts.report), *facts.findings]
     return checks | {"never_audited": list(facts.never_audited), "warnings": warnings}
 
 
-def _measured(
-    home: Path, manifest: Mapping[str, Any], rows: pd.DataFrame, card: TaskCard
-) -> dict[str, Any]:
+def _measured(home: Path, manifest: Mapping[str, Any], rows: pd.DataFrame, card: TaskCard) -> Json:
     """Return what the card's recipe reaches on the test rows, or why it was not run; nothing without a recipe."""
     if not card.has_classes:
         return {}
@@ -211,7 +210,7 @@ def check_student(folder: Path) -> Path:
 
 def _ledger_entry(facts: BundleFacts, manifest: str) -> Entry:
     """Return the ledger entry of an export with user and manifest hash."""
-    detail: dict[str, Any] = {
+    detail: Json = {
         "manifest": manifest,
         "license": facts.license,
         "overlap_check": _searched(facts),
@@ -240,7 +239,7 @@ def _approved(facts: BundleFacts) -> dict[str, str] | None:
     }
 
 
-def _manifest(facts: BundleFacts) -> dict[str, Any]:
+def _manifest(facts: BundleFacts) -> Json:
     report = facts.report
     return {
         "run_id": report.run_id,
@@ -261,7 +260,7 @@ def _manifest(facts: BundleFacts) -> dict[str, Any]:
     }
 
 
-def _searched(facts: BundleFacts) -> dict[str, Any]:
+def _searched(facts: BundleFacts) -> Json:
     if facts.overlap is None:
         return {"done": False, "why": facts.unsearched}
     return {

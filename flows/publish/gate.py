@@ -17,6 +17,7 @@ from connectors.interfaces.errors import (
     PlaceError,
     PrivateInputError,
 )
+from connectors.interfaces.json_values import Json
 from connectors.ledger.state import LOOK, Entry
 from flows.catalog import find_flow
 from flows.config.files import read_stored
@@ -44,7 +45,7 @@ STANDARD_SENTENCES = (
 """The way out if records and texts share boilerplate."""
 
 
-def shareable(artifacts: Artifacts, manifest: dict[str, Any]) -> tuple[RunSummary, RunRecord]:
+def shareable(artifacts: Artifacts, manifest: Json) -> tuple[RunSummary, RunRecord]:
     """Return summary and report.
 
     Raises ConfigError or ArtifactError if a run is unfinished, not private or incomplete.
@@ -115,9 +116,7 @@ def require_sound_ledger(home: Path, dataset: str) -> None:
         )
 
 
-def search(
-    home: Path, artifacts: Artifacts, manifest: dict[str, Any], texts: pd.DataFrame
-) -> Overlap | None:
+def search(home: Path, artifacts: Artifacts, manifest: Json, texts: pd.DataFrame) -> Overlap | None:
     """Search the texts for passages of the run's private rows; None for a run without a private dataset.
 
     The ledger records the access before the rows are opened; equal texts of a run are searched once. Raises ConfigError

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from connectors.artifacts.atomic_files import write_text_whole
 from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import ConfigError, LedgerError
+from connectors.interfaces.json_values import Json
 from connectors.ledger.state import (
     EXPORT,
     EXPOSED,
@@ -88,7 +89,7 @@ AUDITED = {
 """Kind of audit that attacks a release, by its slot in the ledger; for other slots the kind has the slot's name."""
 
 
-def write_page(dataset: str, path: Path | None = None) -> dict[str, Any]:
+def write_page(dataset: str, path: Path | None = None) -> Json:
     """Write the ledger page of a dataset; return its numbers and path.
 
     A ledger that fails verification still produces a page, which lists the problems and warns against signing.
@@ -128,13 +129,13 @@ def _grouped(pairs: Iterable[tuple[Any, Any]]) -> list[tuple[Any, list[Any]]]:
     return list(grouped.values())
 
 
-def _total(uses: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _total(uses: Sequence[Mapping[str, Any]]) -> Json:
     return dict(uses[0]) | {
         name: sum(use[name] for use in uses) for name in ("calls", "tokens_in", "tokens_out")
     }
 
 
-def collect(ledger: PrivacyLedger, home: Path, dataset: str) -> dict[str, Any]:
+def collect(ledger: PrivacyLedger, home: Path, dataset: str) -> Json:
     """Return the contents of a dataset's page; of a ledger that is not valid, only its `problems`.
 
     Raises LedgerError if the ledger has no such dataset.
@@ -181,7 +182,7 @@ def _runs(entries: Sequence[Entry]) -> list[str]:
     return list(dict.fromkeys(entry.run_id for entry in own))
 
 
-def _run(home: Path, status: Status, run_id: str, entries: Sequence[Entry]) -> dict[str, Any]:
+def _run(home: Path, status: Status, run_id: str, entries: Sequence[Entry]) -> Json:
     """Return the effect of one run on the dataset.
 
     `releases`: releases that the run's output depends on; the run `charged` some and reused the others. `added`:
@@ -291,7 +292,7 @@ def _report(home: Path, run_id: str) -> RunRecord | None:
         ) from None
 
 
-def _noise(released: Sequence[Entry]) -> list[dict[str, Any]]:
+def _noise(released: Sequence[Entry]) -> list[Json]:
     """Return equal releases of a run once, with their number."""
     names = ("mechanism", "scale", "sensitivity", "reason", "times")
     keys = [
@@ -301,7 +302,7 @@ def _noise(released: Sequence[Entry]) -> list[dict[str, Any]]:
     return [dict(zip(names, (*key, times), strict=True)) for key, times in Counter(keys).items()]
 
 
-def _sent(report: RunRecord) -> list[dict[str, Any]]:
+def _sent(report: RunRecord) -> list[Json]:
     """Return what was sent to each language model; `hosts` is empty for a model on this machine."""
     return [
         {"plm": sent.plm, "hosts": sent.destinations}
@@ -310,7 +311,7 @@ def _sent(report: RunRecord) -> list[dict[str, Any]]:
     ]
 
 
-def _line(entry: Entry) -> dict[str, Any]:
+def _line(entry: Entry) -> Json:
     """Return a ledger entry as a line of the page."""
     detail = {key: value for key, value in entry.detail.items() if key not in HIDDEN}
     remark = canonical(detail)[1:-1].replace('"', "").replace(",", ", ") if detail else ""
@@ -332,7 +333,7 @@ def _kinds(entries: Sequence[Entry]) -> dict[str, str]:
     )
 
 
-def _shared(entries: Sequence[Entry]) -> list[dict[str, Any]]:
+def _shared(entries: Sequence[Entry]) -> list[Json]:
     """Return the releases of the other datasets of the group, which are also charged here, by dataset and run."""
     void = {entry.detail["number"] for entry in entries if entry.kind == f"{GROUP}void"}
     theirs = [
@@ -371,7 +372,7 @@ def _access(entry: Entry) -> tuple[str, str]:
     return entry.detail["what"], entry.detail["where"]
 
 
-def _among(entries: Sequence[Entry], runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _among(entries: Sequence[Entry], runs: Sequence[Mapping[str, Any]]) -> list[Json]:
     """Return the parties that shared the noise of each federated run."""
     units = {run["run_id"]: run["unit"] for run in runs}
     federated = {}
@@ -390,7 +391,7 @@ def _among(entries: Sequence[Entry], runs: Sequence[Mapping[str, Any]]) -> list[
     return list(federated.values())
 
 
-def _export(entry: Entry) -> dict[str, Any]:
+def _export(entry: Entry) -> Json:
     """Return an exported bundle; `overlap`: result of the overlap search, None without a search."""
     detail = entry.detail
     return {

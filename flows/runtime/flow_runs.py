@@ -17,6 +17,7 @@ from prefect.exceptions import ObjectNotFound
 from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY
 from prefect.states import Crashed, Failed
 
+from connectors.interfaces.json_values import Json
 from tasks.prefect import page
 from tasks.prefect.runtime import MODEL_DOWN
 
@@ -63,7 +64,7 @@ def fail_down_models() -> None:
             )
 
 
-def _tasks(client: SyncPrefectClient, flow_run: str, state: dict[str, Any]) -> list[TaskRun]:
+def _tasks(client: SyncPrefectClient, flow_run: str, state: Json) -> list[TaskRun]:
     of_run = FlowRunFilter.model_validate({"id": {"any_": [UUID(flow_run)]}})
     in_state = TaskRunFilter.model_validate({"state": state})
     return client.read_task_runs(flow_run_filter=of_run, task_run_filter=in_state)

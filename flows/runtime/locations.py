@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from connectors.artifacts.store import Artifacts
+from connectors.interfaces.json_values import Json
 from connectors.tracking.address import default_uri
 
 SHOWN = ("folder", "report", "table", "audit", "mlflow")
@@ -34,7 +35,7 @@ def located(artifacts: Artifacts, run_id: str, values: Mapping[str, str]) -> dic
     }
 
 
-def with_locations(artifacts: Artifacts, run_id: str, summary: Mapping[str, Any]) -> dict[str, Any]:
+def with_locations(artifacts: Artifacts, run_id: str, summary: Mapping[str, Any]) -> Json:
     """Return the stored summary of a run with the locations of its files as they are now."""
     shown = {name: summary[name] for name in SHOWN if isinstance(summary.get(name), str)}
     return {**summary, **located(artifacts, run_id, shown)}

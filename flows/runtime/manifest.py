@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from connectors.artifacts.atomic_files import locked
 from connectors.interfaces.errors import ArtifactError, ConfigError
+from connectors.interfaces.json_values import Json
 from connectors.interfaces.packages import PROJECT
 from connectors.interfaces.redaction import redact
 
@@ -61,9 +62,7 @@ class RunManifest:
     `was_done`: the run had finished before this process started.
     """
 
-    def __init__(
-        self, artifacts: Artifacts, values: dict[str, Any], was_done: bool = False
-    ) -> None:
+    def __init__(self, artifacts: Artifacts, values: Json, was_done: bool = False) -> None:
         self.artifacts = artifacts
         self.values = values
         self.was_done = was_done
@@ -76,9 +75,7 @@ class RunManifest:
         self.artifacts.write_text(_path(self.values["run_id"]), text)
 
 
-def initial_values(
-    run_id: str, flow: str, dataset: str | None, config: dict[str, Any]
-) -> dict[str, Any]:
+def initial_values(run_id: str, flow: str, dataset: str | None, config: Json) -> Json:
     """Return the manifest entries of a run that this process starts."""
     return {
         "run_id": run_id,
@@ -117,10 +114,10 @@ def recorded(
             raise
 
 
-def read_manifest(artifacts: Artifacts, run_id: str) -> dict[str, Any]:
+def read_manifest(artifacts: Artifacts, run_id: str) -> Json:
     """Return the manifest of a run, empty if none; ArtifactError if it is damaged."""
     try:
-        value: dict[str, Any] = json.loads(artifacts.read_text(_path(run_id)) or "{}")
+        value: Json = json.loads(artifacts.read_text(_path(run_id)) or "{}")
     except ValueError as error:
         path = artifacts.where(_path(run_id))
         raise ArtifactError(

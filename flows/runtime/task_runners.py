@@ -16,6 +16,7 @@ from prefect.utilities.annotations import BaseAnnotation
 
 from connectors.interfaces.addresses import AddressKind, NamedAddress
 from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.json_values import Json
 from flows.config.execution import Execution
 from flows.config.files import apply_changes, with_changes
 from flows.runtime.server_policy import require_host
@@ -53,7 +54,7 @@ class ConfiguredTaskRunner(TaskRunner[PrefectFuture[Any]]):
     def submit(
         self,
         task: Task[..., Any],
-        parameters: dict[str, Any],
+        parameters: Json,
         wait_for: Iterable[PrefectFuture[Any]] | None = None,
         dependencies: dict[str, set[RunInput]] | None = None,
     ) -> PrefectFuture[Any]:

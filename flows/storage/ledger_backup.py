@@ -7,13 +7,13 @@ import subprocess
 from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from sqlalchemy import URL, create_engine, inspect
 from sqlalchemy.pool import NullPool
 
 from connectors.artifacts.atomic_files import write_whole
 from connectors.interfaces.errors import ConfigError, LedgerError
+from connectors.interfaces.json_values import Json
 from connectors.ledger.database import parse_url
 from connectors.ledger.ledger import PrivacyLedger
 from connectors.ledger.tables import METADATA
@@ -23,7 +23,7 @@ from flows.runtime.stores import open_ledger
 from tasks.accounting.composition import filter_epsilon, second_opinion
 
 
-def backup(file: Path) -> dict[str, Any]:
+def backup(file: Path) -> Json:
     """Verify the privacy ledger and write a consistent copy of it into a new file; runs may continue."""
     home = state_folder()
     datasets = _sound_datasets(home)
@@ -41,7 +41,7 @@ def backup(file: Path) -> dict[str, Any]:
     return {"file": str(file), "datasets": datasets}
 
 
-def restore(file: Path) -> dict[str, Any]:
+def restore(file: Path) -> Json:
     """Replace the privacy ledger by a backup and keep the previous one; refuses to run during a run.
 
     A backup that does not verify, or lacks an entry in `private/ledger.head`, is taken out again.

@@ -12,11 +12,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from glob import escape
 from pathlib import Path
-from typing import Any
 
 from connectors.artifacts.atomic_files import explained, write_text_whole
 from connectors.artifacts.store import Artifacts
 from connectors.interfaces.errors import ConfigError, LostArtifactsError
+from connectors.interfaces.json_values import Json
 from connectors.models.base.completion_store import CompletionStore
 from flows.runtime.locations import with_locations
 from flows.runtime.manifest import lock_run_files, now, read_manifest
@@ -113,9 +113,7 @@ def lost(artifacts: Artifacts, run_id: str) -> Lost | None:
     )
 
 
-def load_finished_summary(
-    artifacts: Artifacts, run_id: str, respend: bool
-) -> dict[str, Any] | None:
+def load_finished_summary(artifacts: Artifacts, run_id: str, respend: bool) -> Json | None:
     """Return the summary of a finished run that was cleaned; None for any other run.
 
     A cleaned run stays finished, and its files are not restored. With `respend` (privacy.on_lost_artifacts) all missing
@@ -131,7 +129,7 @@ def load_finished_summary(
     if read_manifest(artifacts, run_id).get("state") == "done" and summary is not None:
         note = f"{losses}. The run stays finished. To generate them again: wasp resume {run_id} --respend"
         display().say(note)
-        values: dict[str, Any] = json.loads(summary)
+        values: Json = json.loads(summary)
         return with_locations(artifacts, run_id, values) | {"removed": note}
     if losses.texts:
         raise LostArtifactsError(

@@ -17,6 +17,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
 from connectors.artifacts.store import Artifacts
+from connectors.interfaces.json_values import Json
 from connectors.models.base.completion_store import CompletionStore
 from flows.config.form import Strict
 from flows.config.removed import refuse_removed
@@ -161,7 +162,7 @@ def run_states(home: Path) -> dict[str, RunState]:
     return states
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> Json:
     """Return the JSON object in a file; empty if the file is missing or invalid."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
+from connectors.interfaces.json_values import Json
 from connectors.interfaces.text_forms import label_form
 from flows.cli import dataset
 from flows.cli.class_choice import ClassChoice
@@ -69,7 +69,7 @@ class Dataset:
         if not isinstance(rows, (str, Path)):
             dataset.check_new(name, epsilon_cap)
             stored = store_frame(state_folder(), name, rows)
-        values: dict[str, Any] = {
+        values: Json = {
             "path": str(stored or rows),
             "query": query,
             "text": text,
@@ -90,7 +90,7 @@ class Dataset:
         return cls._of(dataset.show(name))
 
     @classmethod
-    def _of(cls, values: dict[str, Any]) -> Dataset:
+    def _of(cls, values: Json) -> Dataset:
         return cls(
             values["name"],
             values["cap"],

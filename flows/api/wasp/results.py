@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
+from connectors.interfaces.json_values import Json
 from flows.cli import start, stored_runs
 from flows.runtime.state_folder import state_folder
 from flows.runtime.stores import open_artifacts
@@ -32,7 +33,7 @@ class Result:
     """
 
     run_id: str
-    summary: dict[str, Any]
+    summary: Json
 
     @property
     def table(self) -> pa.Table:
@@ -81,7 +82,7 @@ class Result:
 class Comparison:
     """A finished comparison; `summary` is the object of `wasp compare --json`."""
 
-    summary: dict[str, Any]
+    summary: Json
 
     @property
     def cells(self) -> pd.DataFrame:
@@ -106,9 +107,7 @@ def run(name: str, changes: Changes | None = None, config: str | Path | None = N
     return Result(summary["run_id"], summary)
 
 
-def plan(
-    name: str, changes: Changes | None = None, config: str | Path | None = None
-) -> dict[str, Any]:
+def plan(name: str, changes: Changes | None = None, config: str | Path | None = None) -> Json:
     """Return what a run would spend, and its `problems`; spend nothing. Arguments as in `run`."""
     return dict(start.plan(name, _path(config), _options(changes)))
 

@@ -4,8 +4,7 @@ Zou et al. 2025 (WASP), Tables 1, 2 and 10. Their student saw each row once, as 
 shows the accuracy that the rows allow.
 """
 
-from typing import Any
-
+from connectors.interfaces.json_values import Json
 from connectors.ledger.state import RELEASING, Entry
 from flows.engine.lifecycle import method_flow
 from flows.engine.run import Run, RunResults
@@ -32,7 +31,7 @@ class OnlyPrivateRun(Run):
         method = self.config.method
         seed = self.config.execution.seed
         if method.training == "to_convergence":
-            recipe: dict[str, Any] = {"epochs": method.passes, "patience": PATIENCE}
+            recipe: Json = {"epochs": method.passes, "patience": PATIENCE}
         else:
             recipe = {"epochs": 1, "learning_rate": PUBLISHED_RATE, "batch": PUBLISHED_BATCH}
             recipe |= {"validation_share": 0.0, "head": "random"}

@@ -1,11 +1,12 @@
 """The configuration of WASP (Zou et al. 2025, Algorithm 1)."""
 
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from pydantic import model_validator
 
 from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.json_values import Json
 from flows.config.base import RunConfig
 from flows.config.form import SET, UNSET, Rule, Rules
 from flows.config.method import DENSITIES, PlannedCalls, WaspMethod
@@ -36,12 +37,12 @@ class WaspConfig(RunConfig):
     }
 
     @classmethod
-    def stored(cls, values: dict[str, Any]) -> dict[str, Any]:
+    def stored(cls, values: Json) -> Json:
         """Return the values of a manifest; one without `method.guidance` releases votes, as in earlier versions."""
         return values | {"method": {"guidance": "votes", **values["method"]}}
 
     @classmethod
-    def identifying(cls, values: dict[str, Any]) -> dict[str, Any]:
+    def identifying(cls, values: Json) -> Json:
         """Return the values that determine the id of a run; votes are the guidance of earlier versions."""
         method = {
             name: value

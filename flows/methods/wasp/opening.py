@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from statistics import fmean, median
-from typing import Any, ClassVar, Final, Self
+from typing import ClassVar, Final, Self
 
+from connectors.interfaces.json_values import Json
 from connectors.interfaces.ledger import Charge
 from tasks.accounting.composition import gaussian_sigma
 from tasks.private.release import Release, Released
@@ -103,7 +104,7 @@ class UseDecision:
         gains = [curve.share(self.index) * rest for curve, rest in zip(curves, rests, strict=True)]
         return min(gains), max(gains)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """Return plain JSON values; an infinite index is None."""
         least = least_index(self.classes)
         return {
@@ -123,7 +124,7 @@ class UseDecision:
         }
 
     @classmethod
-    def from_json(cls, values: dict[str, Any]) -> Self:
+    def from_json(cls, values: Json) -> Self:
         """Return the opening of a plan, without a measured accuracy; plans of earlier versions count rows."""
         return cls(
             values["rows"],
@@ -182,7 +183,7 @@ def similar_curves(classes: int) -> list[Curve]:
 
 
 @cache
-def measured_cells() -> tuple[dict[str, Any], ...]:
+def measured_cells() -> tuple[Json, ...]:
     """Return the measurements that open rows."""
     import yaml
 
@@ -260,7 +261,7 @@ def forecast_lines(opening: UseDecision) -> list[str]:
     ]
 
 
-def with_zero_shot(plan: dict[str, Any], accuracy: float) -> dict[str, Any]:
+def with_zero_shot(plan: Json, accuracy: float) -> Json:
     """Return a plan whose forecast uses the accuracy of zero-shot texts that an earlier run measured on test rows."""
     values = plan["opening"]
     before = UseDecision.from_json(values)
@@ -292,7 +293,7 @@ def remedy_line(opening: UseDecision, epsilon: float | None) -> str:
     return f"              to open them: {opens}set method.guidance: kernel or votes"
 
 
-def advice_text(value: dict[str, Any]) -> str:
+def advice_text(value: Json) -> str:
     """Return the output of `wasp advise`: the decision, and the lines of a configuration that follow it."""
     opening = UseDecision.from_json(value)
     follow = [
@@ -306,7 +307,7 @@ def advice_text(value: dict[str, Any]) -> str:
     return "\n".join([*opening_lines(opening), *follow])
 
 
-def range_text(levels: Sequence[dict[str, Any]]) -> str:
+def range_text(levels: Sequence[Json]) -> str:
     """Return the output of `wasp advise --range`: a row for each epsilon, with the rest of the cap."""
     rows = []
     for value in levels:
