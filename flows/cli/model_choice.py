@@ -5,7 +5,6 @@ import os
 import re
 from collections.abc import Sequence
 from importlib.util import find_spec
-from typing import Any
 from urllib.error import URLError
 from urllib.request import urlopen
 
@@ -45,7 +44,9 @@ def choose_models(requested: Sequence[str], endpoint: str | None = None) -> tupl
     Raises:
         ConfigError: not CONNECTOR:MODEL, an unknown connector, or an endpoint that lists no model.
     """
-    own = {} if endpoint is None else {"endpoint": endpoint, "key": "none", "price": FREE}
+    own: Json = {}
+    if endpoint is not None:
+        own = _own_server(endpoint)
     if requested:
         return [_named(entry) | own for entry in dict.fromkeys(requested)], "as requested"
     if endpoint is not None:
@@ -54,17 +55,12 @@ def choose_models(requested: Sequence[str], endpoint: str | None = None) -> tupl
             raise ConfigError(
                 f"--endpoint: {redact(endpoint)} lists no models. Start the server, or add --model openai:NAME"
             )
-        return [
-            _plm("openai", model, **own) for model in models[:MAX_MODELS]
-        ], f"{redact(endpoint)} lists them"
+        return _plms(models, own), f"{redact(endpoint)} lists them"
     for server, url in LOCAL_SERVERS.items():
         models = _models_of(url)
         if models:
-            plms = [
-                _plm("openai", model, endpoint=url, key="none", price=FREE)
-                for model in models[:MAX_MODELS]
-            ]
-            return plms, f"{server} answers at {url}"
+            return _plms(models, _own_server(url)), f"{server} answers at {url}"
+    # A key that is set is used before the bundled model: its texts are far better, and the plan shows the price.
     for variable, (connector, model) in KEYS.items():
         if os.environ.get(variable):
             return [_plm(connector, model, key=f"env:{variable}")], f"{variable} is set"
@@ -78,6 +74,20 @@ def choose_models(requested: Sequence[str], endpoint: str | None = None) -> tupl
     )
 
 
+def model_names(models: Sequence[Json]) -> list[str]:
+    """Return models as CONNECTOR:MODEL."""
+    return [f"{model['connector']}:{model['model']}" for model in models]
+
+
+def _own_server(url: str) -> Json:
+    """Return the fields of a model on the user's own server, which needs no key and costs nothing."""
+    return {"endpoint": url, "key": "none", "price": FREE}
+
+
+def _plms(models: Sequence[str], fields: Json) -> list[Json]:
+    return [_plm("openai", model) | fields for model in models[:MAX_MODELS]]
+
+
 def _named(entry: str) -> Json:
     connector, separator, model = entry.partition(":")
     known = sorted(registry.connectors())
@@ -89,11 +99,10 @@ def _named(entry: str) -> Json:
     return _plm(connector, model)
 
 
-def _plm(connector: str, model: str, **fields: Any) -> Json:
-    name = (
-        re.sub(r"[^A-Za-z0-9._-]+", "-", model.rstrip("/").rpartition("/")[2]).strip("-._")[:40]
-        or connector
-    )
+def _plm(connector: str, model: str, **fields: str) -> Json:
+    # The name of a model becomes part of artifact paths: file name characters, at most 40.
+    last_part = model.rstrip("/").rpartition("/")[2]
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", last_part).strip("-._")[:40] or connector
     return {"name": name, "connector": connector, "model": model, **fields}
 
 

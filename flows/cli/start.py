@@ -97,16 +97,18 @@ def init(  # noqa: PLR0913 - the options of the command
 ) -> Output:
     """Register your own data and write a configuration and a task file; without NAME or --data, ask for all."""
     from flows.cli import init_command
+    from flows.cli.init_options import Options, PublicOptions, RowsOptions, RunOptions
+    from flows.cli.init_questions import prompt_for_options
 
-    rows = (data, query, text, label, person, test_share, class_ or [], item)
-    options = init_command.Options(
-        *rows, model or [], endpoint, declared_rows, language, yes, epsilon, epsilon_cap
+    options = Options(
+        rows=RowsOptions(data, query, text, label, person, test_share),
+        public=PublicOptions(class_ or [], declared_rows, language, yes),
+        run=RunOptions(item, model or [], endpoint, epsilon, epsilon_cap),
     )
-    is_guided = name is None or data is None
-    if name is None or data is None:
-        name, options = init_command.prompt_for_options(name, options)
-    output = init_command.init(name, options)
-    return _then_offered(output, name) if is_guided else output
+    if name is not None and data is not None:
+        return init_command.init(name, options)
+    name, options = prompt_for_options(name, options)
+    return _then_offered(init_command.init(name, options), name)
 
 
 def _then_offered(output: Output, name: str) -> Output:
@@ -127,12 +129,11 @@ def schema(
     ] = "wasp",
 ) -> None:
     """Print the JSON schema of a configuration or task file, for editors."""
-    from flows.cli.init_command import editor_schema
+    from flows.cli.init_files import editor_schema
     from flows.config.task_files import TaskFile
 
-    print(
-        json.dumps(editor_schema(TaskFile if kind == "task" else find_flow(kind).config), indent=1)
-    )
+    model = TaskFile if kind == "task" else find_flow(kind).config
+    print(json.dumps(editor_schema(model), indent=1))
 
 
 def run(
