@@ -58,6 +58,7 @@ def clean_folder(rules: Retention, apply: bool) -> Json:
     from flows.storage.retention import choose
 
     home = state_folder()
+    # Chosen and removed under one lock: a run that starts in between would use a file that is about to go.
     with lock_caches(home) as free:
         choice = choose(home, rules, datetime.now(UTC), free)
         removed = remove(home, choice.going) if apply else choice.going
@@ -84,23 +85,23 @@ def cleaned(value: Json) -> str:
     for file in value["going"]:
         groups.setdefault((file["kind"], file["run_id"], file["why"]), []).append(file["bytes"])
     for (kind, run_id, why), sizes in groups.items():
-        total = (
-            "size hidden"
-            if None in sizes
-            else decimal(sum(count for count in sizes if count is not None))
-        )
-        lines.append(
-            f"{action:<10}  {kind}{' of ' if run_id else ''}{run_id}: {len(sizes)}, {total}; {why}"
-        )
+        known = [size for size in sizes if size is not None]
+        total = decimal(sum(known)) if len(known) == len(sizes) else "size hidden"
+        of_run = f" of {run_id}" if run_id else ""
+        lines.append(f"{action:<10}  {kind}{of_run}: {len(sizes)}, {total}; {why}")
     if value["applied"]:
-        return "\n".join([*lines, f"{decimal(value['bytes'])} removed"])
-    return "\n".join(
-        [*lines, "Nothing was removed. To remove, add --yes." if groups else "Nothing to remove."]
-    )
+        lines.append(f"{decimal(value['bytes'])} removed")
+    elif groups:
+        lines.append("Nothing was removed. To remove, add --yes.")
+    else:
+        lines.append("Nothing to remove.")
+    return "\n".join(lines)
 
 
 def _size_of(item: Item) -> int | None:
     """Return the size of an item; None for private caches, whose size reveals the number of private rows."""
     from flows.storage.retention import PRIVATE
 
-    return None if item.kind == PRIVATE else item.bytes
+    if item.kind == PRIVATE:
+        return None
+    return item.bytes

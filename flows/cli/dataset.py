@@ -156,8 +156,10 @@ def show(name: str) -> Output:
 
     home = state_folder()
     file, problems = read_problems(open_zone(home), name)
-    listed = {"problems": problems, "problems_file": str(file)} if problems else {}
-    return Output(_description(open_ledger(home), name) | listed, _described)
+    value = _description(open_ledger(home), name)
+    if problems:
+        value |= {"problems": problems, "problems_file": str(file)}
+    return Output(value, _described)
 
 
 @command(dataset)
@@ -192,7 +194,9 @@ def check_columns(text: str, label: str | None, person: str | None) -> None:
     for option, column in options.items():
         first = next((other for other in options if options[other] == column), option)
         if column and first != option:
-            advice = f", or write {option} none" if option == "--label" else ""
+            advice = ""
+            if option == "--label":
+                advice = f", or write {option} none"
             raise ConfigError(
                 f"{option}: '{column}' is also the column of {first}. Name another column{advice}"
             )
@@ -207,11 +211,13 @@ def register(name: str, view: DatasetView, epsilon: float | None, protects: str 
 
     home = state_folder()
     ledger = open_ledger(home)
+    # The rows are read before the ledger gets an entry, so that unusable rows leave none.
     dataset = register_view(ledger, open_zone(home), name, view)
     status = ledger.status(dataset)
-    unit = (
-        "record" if any(released.startswith("record/") for released in status.units) else protects
-    )
+    unit = protects
+    # A cap per person over releases that protected records would promise more than they did.
+    if any(released.startswith("record/") for released in status.units):
+        unit = "record"
     if epsilon is not None:
         ledger.set_cap(dataset, epsilon, DELTA, current_user(), "wasp dataset add", unit)
     elif unit == "person" and status.cap is not None and status.delta is not None:
@@ -254,17 +260,19 @@ def unregister(name: str) -> None:
 
 def cap_text(value: Json) -> str:
     """Return the cap of a dataset."""
-    return "no cap" if value["cap"] is None else f"cap epsilon {value['cap']:g}"
+    if value["cap"] is None:
+        return "no cap"
+    return f"cap epsilon {value['cap']:g}"
 
 
 def seen_lines(value: Json) -> list[str]:
     """Return the lines of `seen_by_owner`; none for a dataset that is only shown."""
     lines = []
     if files := value.get("files"):
-        more = f" and {len(files) - MAX_FILES} more" if len(files) > MAX_FILES else ""
-        lines.append(
-            f"files     {counted(len(files), 'file')}: {', '.join(files[:MAX_FILES])}{more}"
-        )
+        names = ", ".join(files[:MAX_FILES])
+        if len(files) > MAX_FILES:
+            names += f" and {len(files) - MAX_FILES} more"
+        lines.append(f"files     {counted(len(files), 'file')}: {names}")
     if left_out := value.get("left_out_rows"):
         number = sum(left_out.values())
         lines.append(f"left out  {number} of {value['rows'] + number} rows: {_counts(left_out)}")
@@ -276,7 +284,9 @@ def seen_lines(value: Json) -> list[str]:
             "If that is wrong, save the file as UTF-8"
         )
     if value.get("cut"):
-        share = f"{100 * value['cut']:.0f} %" if value["cut"] >= 0.01 else "less than 1 %"
+        share = "less than 1 %"
+        if value["cut"] >= 0.01:
+            share = f"{100 * value['cut']:.0f} %"
         lines.append(
             f"long      {share} of the records are longer than the encoder reads (256 tokens, about 190 words): "
             "only their beginning counts. Split them into shorter records, or write the important part first"
@@ -290,8 +300,10 @@ def group_lines(value: Json) -> list[str]:
     if value["same_as"]:
         lines.append(f"same     the same records as {', '.join(value['same_as'])}: one budget")
     if value["members"]:
-        reasons = f" ({', '.join(value['reasons'])})" if value["reasons"] else ""
-        lines.append(f"group    charged together with {', '.join(value['members'])}{reasons}")
+        line = f"group    charged together with {', '.join(value['members'])}"
+        if value["reasons"]:
+            line += f" ({', '.join(value['reasons'])})"
+        lines.append(line)
     return lines
 
 
@@ -314,9 +326,9 @@ def _classes_of(options: Sequence[str]) -> dict[str, list[str]] | None:
 
 def _described(value: Json) -> str:
     """Return a dataset as text."""
-    cap = (
-        "none" if value["cap"] is None else f"epsilon {value['cap']:g} at delta {value['delta']:g}"
-    )
+    cap = "none"
+    if value["cap"] is not None:
+        cap = f"epsilon {value['cap']:g} at delta {value['delta']:g}"
     lines = [
         f"{value['name']}: {value['view']['path']}",
         f"cap      {cap}, spent {value['spent']:.4g}. Change it with: wasp budget cap {value['dataset']} --epsilon E",
@@ -327,16 +339,18 @@ def _described(value: Json) -> str:
             f"classes  {', '.join(value['classes'])}: public, compared with the task of each run"
         )
     elif value["view"]["label"]:
-        effect = "" if value["classes"] is None else ", so no run starts"
-        lines.append(
-            f"classes  not declared{effect}. Declare them with: wasp dataset declare {value['name']}"
-        )
+        # None: a dataset of an earlier version, whose runs compare no classes.
+        state = "not declared"
+        if value["classes"] is not None:
+            state = "not declared, so no run starts"
+        lines.append(f"classes  {state}. Declare them with: wasp dataset declare {value['name']}")
     lines += [*seen_lines(value), *group_lines(value)]
     if problems := value.get("problems"):
         lines.append(
             f"problems {_counts(problems)}, when the rows were last read. Details: {value['problems_file']}"
         )
-    return "\n".join([*lines, *(f"warning  {warning}" for warning in value["warnings"])])
+    lines += [f"warning  {warning}" for warning in value["warnings"]]
+    return "\n".join(lines)
 
 
 def _listed(value: Json) -> str:
@@ -353,11 +367,9 @@ def _description(ledger: PrivacyLedger, name: str) -> Json:
         other for other, (dataset, _) in ledger.views().items() if dataset == status.dataset
     }
     path = Path(view.path).expanduser()
-    is_open = (
-        [f"every user of this machine can read {path}. Run: chmod go-rwx {path}"]
-        if open_to_others(path)
-        else []
-    )
+    warnings = []
+    if open_to_others(path):
+        warnings.append(f"every user of this machine can read {path}. Run: chmod go-rwx {path}")
     return {
         "name": name,
         "dataset": status.dataset,
@@ -371,5 +383,5 @@ def _description(ledger: PrivacyLedger, name: str) -> Json:
         "group": status.group,
         "members": list(status.members),
         "reasons": list(status.reasons),
-        "warnings": is_open,
+        "warnings": warnings,
     }

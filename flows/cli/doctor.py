@@ -31,7 +31,7 @@ def examine(config: AnyConfig | None = None) -> Json:
     from each language model and cache it for the run.
     """
     home = state_folder()
-    problems = []
+    problems: list[str] = []
     checks: list[tuple[str, Callable[[Path], str]]] = [
         ("names", _names),
         ("variables", _variables),
@@ -47,18 +47,13 @@ def examine(config: AnyConfig | None = None) -> Json:
         from flows.engine.checks import problems_of
 
         problems = [str(problem) for problem in problems_of(config, home)]
-        call = (
-            partial(_refuse, "not called. Correct the configuration first.")
-            if problems
-            else partial(_model, config)
-        )
         checks.append(("task runner", partial(_runner, config.execution)))
         checks += [("configuration", partial(_refuse, problem)) for problem in problems]
-        checks += (
-            []
-            if problems
-            else [("configuration", lambda _: "rows, models and packages are available")]
-        )
+        # No model is called for a configuration with problems: a call may cost money, and the run cannot start.
+        call = partial(_refuse, "not called. Correct the configuration first.")
+        if not problems:
+            checks.append(("configuration", lambda _: "rows, models and packages are available"))
+            call = partial(_model, config)
         checks += [(f"PLM {plm.name}", partial(call, plm.name)) for plm in config.models]
     results = [_check(name, check, home) for name, check in checks]
     return {
@@ -116,6 +111,7 @@ def _noise(_: Path) -> str:
 
     from tasks.private.noise.discrete import add_discrete_gaussian
 
+    # At this scale all of 1000 draws are 0 with a probability below 10^-3000.
     drawn = add_discrete_gaussian(np.zeros(1000, dtype=np.int64), 452.0)
     if not drawn.any():
         raise RuntimeError("opendp: the sampler returned no noise. Reinstall opendp.")
@@ -163,18 +159,18 @@ def _model(config: AnyConfig, plm: str, home: Path) -> str:
     from flows.engine.tools import RunTools
 
     tools = RunTools(config, home)
+    # The first prompt of the run itself, so that the run finds its completion in the cache.
+    prompts = sample_prompts(tools, load_task(config.task), plm, 1)[:1]
     with cancellation.work():
-        completion = tools.model(plm).complete(
-            sample_prompts(tools, load_task(config.task), plm, 1)[:1]
-        )[0]
+        completion = tools.model(plm).complete(prompts)[0]
     if completion.finish_reason not in ("stop", "length"):
         raise RuntimeError(
             f"{plm}: completion ended with '{completion.finish_reason}' ({completion.error or 'no text'})"
         )
-    unreported = (
-        " (both estimated from bytes; the server reports no usage)" if completion.estimated else ""
-    )
-    return f"{completion.tokens_out} tokens, {completion.dollars:.4f} dollars{unreported}: {completion.text[:60]}"
+    usage = f"{completion.tokens_out} tokens, {completion.dollars:.4f} dollars"
+    if completion.estimated:
+        usage += " (both estimated from bytes; the server reports no usage)"
+    return f"{usage}: {completion.text[:60]}"
 
 
 def _tracking(home: Path) -> str:

@@ -60,7 +60,7 @@ def choose_models(requested: Sequence[str], endpoint: str | None = None) -> tupl
         models = _models_of(url)
         if models:
             return _plms(models, _own_server(url)), f"{server} answers at {url}"
-    # A key that is set is used before the bundled model: its texts are far better, and the plan shows the price.
+    # A vendor's key comes before the bundled model, whose texts are poorer; `wasp plan` shows the price.
     for variable, (connector, model) in KEYS.items():
         if os.environ.get(variable):
             return [_plm(connector, model, key=f"env:{variable}")], f"{variable} is set"

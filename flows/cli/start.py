@@ -170,11 +170,12 @@ def compare(
     local_parties: LocalParties = None,
 ) -> Output:
     """Run a matrix of methods, settings and seeds; compare with published figures."""
-    parties = (
-        [f"local_parties={local_parties}"] if local_parties else []
-    )  # it starts those of each of its cells
+    changes = list(set_ or [])
+    # A setting rather than processes of this command: the comparison starts the parties of each of its cells.
+    if local_parties:
+        changes.append(f"local_parties={local_parties}")
     _, file = flow_and_file(name, config, flow_names())
-    loaded = _load("compare", file, [*(set_ or []), *parties])
+    loaded = _load("compare", file, changes)
     return _plan_flow("compare", loaded) if plan else _run_flow("compare", loaded)
 
 
@@ -201,15 +202,14 @@ def audit(
 
     state_folder()  # Prefect, which the flow imports, needs it
     flow, file = flow_and_file(name, config, flow_names())
-    values: Json = ({} if trials is None else {"trials": trials}) | (
-        {"pipeline": {}} if whole_run else {}
-    )
+    values: Json = {}
+    if trials is not None:
+        values["trials"] = trials
+    if whole_run:
+        values["pipeline"] = {}
     if flow == "audit":  # a file of settings of the audit, not of a run
-        checked = _load(
-            "audit",
-            file,
-            [*(set_ or []), *(f"{name}={json.dumps(values[name])}" for name in values)],
-        )
+        options = [f"{name}={json.dumps(value)}" for name, value in values.items()]
+        checked = _load("audit", file, [*(set_ or []), *options])
     else:
         values |= {"config": str(file), "changes": set_}
         checked = check_config(find_flow("audit").config, values, "wasp audit")
@@ -255,7 +255,9 @@ def advise(  # noqa: PLR0913 - the options of the command
     ] = False,
 ) -> Output:
     """Estimate what private rows would add. Reads none, spends nothing."""
-    file = flow_and_file(name, config, flow_names())[1] if name or config else None
+    file = None
+    if name or config:
+        _, file = flow_and_file(name, config, flow_names())
     home = state_folder()  # Prefect, which the next imports load, needs it
     from flows.engine.datasets import with_declared_rows
     from flows.engine.plan import numbers_of
@@ -289,9 +291,9 @@ def advise(  # noqa: PLR0913 - the options of the command
         noise = density_noise(Promise(epsilon, delta))
         protects = "record"
     opening = UseDecision(rows, classes, noise.sigma, protects=protects)
-    needed = (
-        None if opening.opens else opening.needed_epsilon(epsilon, noise.delta, noise.sensitivity)
-    )
+    needed = None
+    if not opening.opens:
+        needed = opening.needed_epsilon(epsilon, noise.delta, noise.sensitivity)
     value = opening.to_json() | {"epsilon": epsilon, "needed_epsilon": needed, "budget": budget}
     return Output(value, advice_text)
 
@@ -338,7 +340,10 @@ def doctor(
             )
         loaded = _load(flow, file, set_)
     checks = examine(loaded)
-    code = 0 if checks["healthy"] else 1 if checks["ready"] else ConfigError.exit_code
+    # A mistake of the configuration has its own code, even if the machine has problems too.
+    code = int(not checks["healthy"])
+    if not checks["ready"]:
+        code = ConfigError.exit_code
     return Output(checks, text.doctor, code)
 
 
@@ -362,7 +367,9 @@ def _run_flow(flow: str, config: Any, resumes: str | None = None) -> Output:
         require_server()
         if entry.resumable:
             display.say("Checking data, models and privacy budget ...")
-        summary: Any = entry.flow()(config, **({"resumes": resumes} if resumes else {}))
+        # Only flows that can be resumed have the parameter.
+        options = {"resumes": resumes} if resumes else {}
+        summary: Json = entry.flow()(config, **options)
     return Output(summary, entry.text().summary)
 
 
@@ -374,9 +381,9 @@ def _require_fitting_records(flow: str, config: Any, home: Path) -> None:
         from flows.compare.cells import cells_of
 
         configs = [cell.config for cell in cells_of(config)]
-    by_records = {
-        str((run.private, run.task)): run for run in configs if getattr(run, "private", None)
-    }
+    # Cells of a comparison share their rows: each combination of rows and task is checked once.
+    private = [run for run in configs if getattr(run, "private", None)]
+    by_records = {str((run.private, run.task)): run for run in private}
     for config_of_records in by_records.values():
         require_fitting_records(config_of_records, home)
 
@@ -388,10 +395,14 @@ def _plan_flow(flow: str, config: Any) -> Output:
     value = dict(entry.plan(config))
     if value.get("opening") and (measured := _zero_shot_accuracy(flow, config)) is not None:
         value = with_zero_shot(value, measured)
+    problems = list(value["problems"])
+    code = ConfigError.exit_code if problems else 0
     budget = value.get("budget")
-    refusal = [budget["refusal"]] if budget and budget["refusal"] and not budget["repeats"] else []
-    code = ConfigError.exit_code if value["problems"] else BudgetError.exit_code if refusal else 0
-    return Output(value, entry.text().plan, code, [*value["problems"], *refusal])
+    # A run that was paid before is not charged again, so that the cap does not refuse it.
+    if budget and budget["refusal"] and not budget["repeats"]:
+        problems.append(budget["refusal"])
+        code = code or BudgetError.exit_code
+    return Output(value, entry.text().plan, code, problems)
 
 
 def _zero_shot_accuracy(flow: str, config: Any) -> float | None:
