@@ -57,11 +57,8 @@ def fail_down_models() -> None:
         return
     with get_client(sync_client=True) as client:
         for task in _tasks(client, str(runtime.flow_run.id), {"name": {"any_": [MODEL_DOWN]}}):
-            _set(
-                client,
-                task,
-                Failed(name=MODEL_DOWN, message=task.state.message if task.state else None),
-            )
+            message = task.state.message if task.state else None
+            _set(client, task, Failed(name=MODEL_DOWN, message=message))
 
 
 def _tasks(client: SyncPrefectClient, flow_run: str, state: Json) -> list[TaskRun]:
@@ -71,6 +68,7 @@ def _tasks(client: SyncPrefectClient, flow_run: str, state: Json) -> list[TaskRu
 
 
 def _set(client: SyncPrefectClient, task: TaskRun, state: State[Any]) -> None:
+    # Forced, because Prefect's rules accept no change of a task run that has ended.
     try:
         client.set_task_run_state(task.id, state, force=True)
     except ObjectNotFound:  # deleted in between
