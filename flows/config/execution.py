@@ -25,6 +25,7 @@ Transformer = Annotated[
 class Recipe(Strict):
     """Training settings of a classifier; `kind` of the class decides which have an effect."""
 
+    # Earlier versions had no such fields: at their defaults they must not change the id of a run.
     learning_rate: float | None = Field(
         None,
         gt=0,
@@ -93,11 +94,10 @@ class StudentChoice(Recipe):
     @property
     def settings(self) -> Json:
         """All settings of the student, for a StudentSpec."""
-        return (
-            self.model_dump(include={"kind", "model", "epochs"})
-            | {"adaptation": self.adaptation}
-            | self.recipe
-        )
+        values = self.model_dump(include={"kind", "model", "epochs"})
+        # model_dump leaves out `adaptation` at its default, which a StudentSpec contains.
+        values["adaptation"] = self.adaptation
+        return values | self.recipe
 
 
 class Evaluation(Strict):

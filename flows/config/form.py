@@ -36,7 +36,7 @@ from connectors.security.secret_patterns import (
     without_secrets,
 )
 
-Schema = Mapping[str, Any]
+Schema = Mapping[str, object]
 WORDS = {
     "fid": "FID",
     "api": "API",
@@ -44,7 +44,8 @@ WORDS = {
     "mlflow": "MLflow",
     "sql": "SQL",
 }
-MIN_DELTA, MAX_DELTA = 1e-12, 0.01
+MIN_DELTA = 1e-12
+MAX_DELTA = 0.01
 """See `flows.config.privacy.Delta`."""
 SERVER_CHECKS = (PUBLIC, REFERENCE, SECRET_NAME, READING, MIN_DELTA, MAX_DELTA)
 """Patterns and limits that the server checks; part of a deployment's version."""
@@ -66,6 +67,11 @@ INSTEAD = {
 """Fix for a password in an address, by field name."""
 
 
+Values = tuple[object, ...] | Json
+"""Values of a field: a list of them, or a schema."""
+
+
+# Compared by identity: a schema among the values has no hash.
 @dataclass(frozen=True, slots=True, eq=False)
 class Rule:
     """A rule between two fields, such as `method.guidance`; the form's schema and `Strict` both read it.
@@ -74,9 +80,9 @@ class Rule:
     """
 
     field: str
-    values: tuple[Any, ...] | Schema
+    values: Values
     other: str
-    allowed: tuple[Any, ...] | Schema
+    allowed: Values
 
     def holds(self, group: BaseModel) -> bool:
         """Return True if a group of fields follows the rule."""
@@ -89,14 +95,16 @@ class Rule:
         name, _, inner = self.other.partition(".")
         default = model.model_fields[name].get_default(call_default_factory=True)
         is_required = not _fits(_value(default, inner), self.allowed)
+        # A missing field matches any `properties`: without `required` the rule would also judge a default.
+        condition = {
+            "properties": _nested(self.field, self.values, True),
+            "required": [self.top],
+        }
         then = {
             "properties": _nested(self.other, self.allowed, False),
-            "required": [name] * is_required,
+            "required": [name] if is_required else [],
         }
-        return {
-            "if": {"properties": _nested(self.field, self.values, True), "required": [self.top]},
-            "then": then,
-        }
+        return {"if": condition, "then": then}
 
     @property
     def top(self) -> str:
@@ -111,33 +119,42 @@ UNSET: Final = (None,)
 """Values of a rule: any but null, and null."""
 
 
-def _value(group: Any, path: str) -> Any:
+def _value(group: object, path: str) -> object:
     """Return the value of a field; None if it, or a group around it, is not set."""
-    for name in path.split(".") if path else ():
-        group = getattr(group, name, None)
-    return None if group is PydanticUndefined else group
+    if path:
+        for name in path.split("."):
+            group = getattr(group, name, None)
+    # The default of a required field.
+    if group is PydanticUndefined:
+        return None
+    return group
 
 
-def _nested(path: str, values: tuple[Any, ...] | Schema, is_required: bool) -> Json:
+def _nested(path: str, values: Values, is_required: bool) -> Json:
     """Return the schema of a field's values under the names of its groups."""
     name, _, inner = path.partition(".")
-    if not inner:
-        return {name: {"enum": list(values)} if isinstance(values, tuple) else dict(values)}
-    required = {"required": [inner.partition(".")[0]]} if is_required else {}
-    return {name: {"properties": _nested(inner, values, is_required), **required}}
+    if inner:
+        group: Json = {"properties": _nested(inner, values, is_required)}
+        if is_required:
+            group["required"] = [inner.partition(".")[0]]
+        return {name: group}
+    if isinstance(values, tuple):
+        return {name: {"enum": list(values)}}
+    return {name: dict(values)}
 
 
-def _fits(value: Any, values: tuple[Any, ...] | Schema) -> bool:
+def _fits(value: Any, values: Values) -> bool:
     if isinstance(values, tuple):
         return value in values
     if value is None:
         return False
     if isinstance(value, str) and re.search(values.get("pattern", ""), value) is None:
         return False
-    size = len(value) if isinstance(value, str | list) else value
-    return all(
-        size >= values[name] for name in ("minimum", "minLength", "minItems") if name in values
-    )
+    size = value
+    if isinstance(value, str | list):
+        size = len(value)
+    limits = [values[name] for name in ("minimum", "minLength", "minItems") if name in values]
+    return all(size >= limit for limit in limits)
 
 
 class NoBooleans(BaseModel):
@@ -145,7 +162,8 @@ class NoBooleans(BaseModel):
 
     @field_validator("*", mode="before")
     @classmethod
-    def _refuse_boolean(cls, value: Any, info: ValidationInfo) -> Any:
+    def _refuse_boolean(cls, value: object, info: ValidationInfo) -> object:
+        # A field that also permits a boolean, or anything, keeps it.
         kinds = set(_kinds(cls.model_fields[str(info.field_name)].annotation))
         if kinds & {int, float} and not kinds & {bool, Any} and _has_boolean(value):
             raise ValueError(
@@ -154,7 +172,7 @@ class NoBooleans(BaseModel):
         return value
 
 
-def _kinds(annotation: Any) -> Iterator[Any]:
+def _kinds(annotation: object) -> Iterator[object]:
     """Yield the types in an annotation."""
     inside = get_args(annotation)
     if not inside or get_origin(annotation) is Literal:
@@ -163,10 +181,12 @@ def _kinds(annotation: Any) -> Iterator[Any]:
         yield from _kinds(part)
 
 
-def _has_boolean(value: Any) -> bool:
+def _has_boolean(value: object) -> bool:
     if isinstance(value, dict):
         return any(map(_has_boolean, value.values()))
-    return any(map(_has_boolean, value)) if isinstance(value, list) else isinstance(value, bool)
+    if isinstance(value, list):
+        return any(map(_has_boolean, value))
+    return isinstance(value, bool)
 
 
 class Strict(NoBooleans):
@@ -202,7 +222,8 @@ class Strict(NoBooleans):
 
     @model_validator(mode="before")
     @classmethod
-    def _refuse_secrets(cls, values: Any) -> Any:
+    def _refuse_secrets(cls, values: object) -> object:
+        # Before validation, whose messages could quote the value.
         for finding in find_secrets(values):
             raise PydanticCustomError("secret", "{message}", {"message": explain_secret(finding)})
         return values
@@ -210,11 +231,11 @@ class Strict(NoBooleans):
     @model_validator(mode="before")
     @classmethod
     def _refuse_hidden(cls, values: Any) -> Any:
-        hidden = [
-            name for name in cls.hidden if isinstance(values, dict) and values.get(name) is not None
-        ]
-        if hidden:
-            raise ValueError(f"{hidden[0]}: {cls.hidden[hidden[0]]}")
+        if not isinstance(values, dict):
+            return values
+        for name, reason in cls.hidden.items():
+            if values.get(name) is not None:
+                raise ValueError(f"{name}: {reason}")
         return values
 
     @model_validator(mode="after")
@@ -248,11 +269,13 @@ class Strict(NoBooleans):
             field["title"] = cls.model_fields[name].title or title_of(name)
         for rule in cls.rules:
             checks = schema.setdefault("dependentSchemas", {}).setdefault(rule.top, {})
-            while "if" in checks:  # a further rule of this field
+            # A schema has one `if`: each further rule of this field goes one level deeper.
+            while "if" in checks:
                 checks = checks.setdefault("dependentSchemas", {}).setdefault(rule.top, {})
             checks |= rule.schema(cls)
+        # `if` and `then`, because the form shows neither.
         if cls.is_whole:
-            schema |= {"if": True, "then": without_secrets()}  # the form shows neither
+            schema |= {"if": True, "then": without_secrets()}
         return reference
 
 
@@ -263,11 +286,13 @@ def _take_rare(schema: Json, first: tuple[str, ...]) -> dict[str, Json]:
     rare = {name: field for name, field in fields.items() if name not in shown}
     if not shown or not rare:
         return {}
+    # The form draws `properties` alone; the server also checks `dependentSchemas`.
     schema |= {"properties": shown, "propertyNames": {"enum": list(fields)}}
     schema["dependentSchemas"] = {
         name: {"properties": {name: field}} for name, field in rare.items()
     }
-    del schema["additionalProperties"]  # names the shown properties only
+    # It would refuse the rare fields, because it looks at the shown ones only; `propertyNames` takes its place.
+    del schema["additionalProperties"]
     return rare
 
 
@@ -293,9 +318,10 @@ def explain_secret(finding: SecretMatch) -> str:
     """Return the location of a secret and the value to use in its place."""
     if finding.is_key:
         return f"{finding}: {KEY_INSTEAD}"
-    instead = INSTEAD.get(
-        re.split(r"[.]", finding.path[-1])[-1] if finding.path else "", "Remove the password"
-    )
+    name = ""
+    if finding.path:
+        name = finding.path[-1].rpartition(".")[2]
+    instead = INSTEAD.get(name, "Remove the password")
     return f"{finding}: {ADDRESS_INSTEAD}{instead}"
 
 
