@@ -144,7 +144,8 @@ def write_schemas(home: Path) -> tuple[Path, Path]:
 
     folder = home / "schema"
     paths = (folder / "wasp.json", folder / "task.json")
-    for path, model in zip(paths, (find_flow("wasp").config, TaskFile), strict=True):
+    models: tuple[type[BaseModel], ...] = (find_flow("wasp").config, TaskFile)
+    for path, model in zip(paths, models, strict=True):
         write_text_whole(path, json.dumps(editor_schema(model), indent=1))
     return paths
 

@@ -369,7 +369,7 @@ def _run_flow(flow: str, config: Any, resumes: str | None = None) -> Output:
             display.say("Checking data, models and privacy budget ...")
         # Only flows that can be resumed have the parameter.
         options = {"resumes": resumes} if resumes else {}
-        summary: Json = entry.flow()(config, **options)
+        summary: Any = entry.flow()(config, **options)
     return Output(summary, entry.text().summary)
 
 

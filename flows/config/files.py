@@ -1,7 +1,7 @@
 """Reads a configuration file, applies `--set`, and reports errors by field."""
 
 import difflib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args, get_origin
 
@@ -100,7 +100,7 @@ def check_config(
         raise ConfigError(f"{source}:\n  " + "\n  ".join(lines)) from None
 
 
-def read_stored(model: type[Config], manifest: Json) -> Config:
+def read_stored(model: type[Config], manifest: Mapping[str, Any]) -> Config:
     """Return the configuration in the manifest of a run, of this version or an earlier one."""
     values = without_removed(manifest["flow"], manifest["config"])
     if issubclass(model, Strict):

@@ -7,13 +7,13 @@ import json
 import os
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from connectors.artifacts.atomic_files import locked
 from connectors.interfaces.errors import ArtifactError, ConfigError
@@ -215,7 +215,7 @@ def code_commit() -> str:
     return done.stdout.strip()
 
 
-def written_by(manifest: Json) -> str:
+def written_by(manifest: Mapping[str, Any]) -> str:
     """Return the version that wrote a run last, with its commit if that is known."""
     version = manifest["versions"].get(PROJECT, "unknown")
     # Runs of an installed package, and of early versions, have no commit.

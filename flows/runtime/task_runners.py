@@ -112,7 +112,7 @@ def _execution() -> Execution:
     return Execution()
 
 
-def _bare(value: object) -> object:
+def _bare(value: Any) -> Any:
     if isinstance(value, BaseAnnotation):
         return value.unwrap()
     return value

@@ -44,11 +44,9 @@ class WaspConfig(RunConfig):
     @classmethod
     def identifying(cls, values: Json) -> Json:
         """Return the values that determine the id of a run; votes are the guidance of earlier versions."""
-        method = {
-            name: value
-            for name, value in values["method"].items()
-            if (name, value) != ("guidance", "votes")
-        }
+        method = dict(values["method"])
+        if method.get("guidance") == "votes":
+            del method["guidance"]
         return values | {"method": method}
 
     @model_validator(mode="after")
@@ -66,6 +64,7 @@ class WaspConfig(RunConfig):
         """True for `auto`: without private rows it writes texts at epsilon 0."""
         return self.method.guidance == "auto"
 
+    # Cached: most properties of a plan ask for it, and it reads the task file and calibrates noise.
     @cached_property
     def opening(self) -> UseDecision | None:
         """Decision of guidance `auto` on the private rows, from public numbers; None without rows or `auto`.
@@ -77,6 +76,7 @@ class WaspConfig(RunConfig):
         if self.private is None:
             self._refuse_idle_settings("there are no private rows")
             return None
+        # The noise depends on settings alone, so that the decision reveals nothing about the rows.
         sigma = calibrated(self).sigma
         opening = UseDecision(
             self.declared_rows, self.classes, sigma, protects=self.privacy.protects
@@ -139,20 +139,26 @@ class WaspConfig(RunConfig):
     @property
     def epsilon(self) -> float:
         """Configured epsilon; 0 without private rows."""
-        return super().epsilon if self.private is not None or self.parties is not None else 0.0
+        if self.private is None and self.parties is None:
+            return 0.0
+        return super().epsilon
 
     def without_rows(self) -> Self:
         """Return the configuration of the same run without private rows, if they stay closed."""
-        return self if self.uses_private_rows else self.model_copy(update={"private": None})
+        if self.uses_private_rows:
+            return self
+        return self.model_copy(update={"private": None})
 
     @property
     def calibrations(self) -> tuple[Calibration, ...]:
         """Possible values of `privacy.calibration`; the paper's noise covers votes only."""
-        return ("tight",) if self.method.releases_density else ("tight", "paper")
+        if self.method.releases_density:
+            return ("tight",)
+        return ("tight", "paper")
 
     @property
     def planned_calls(self) -> list[PlannedCalls]:
         """Planned calls: the first iteration without examples, later ones with S examples per prompt."""
-        return self.method.calls_of(
-            self.writers, self.method.examples if self.uses_private_rows else 0
-        )
+        # Without a release there are no examples to show.
+        examples = self.method.examples if self.uses_private_rows else 0
+        return self.method.calls_of(self.writers, examples)
