@@ -42,14 +42,13 @@ def register(client: SyncPrefectClient) -> Iterator[str]:
     versions = {deployment.name: deployment.version for deployment in deployments()}
     stored = {name: _read(client, name) for name in versions}
     new = [name for name, deployment in stored.items() if deployment is None]
-    outdated = [
-        name
-        for name, deployment in stored.items()
-        if deployment and deployment.version != versions[name]
-    ]
+    present = {name: deployment for name, deployment in stored.items() if deployment}
+    # An unchanged version is not written again: values that a person edited on the server stay.
+    outdated = [name for name in present if present[name].version != versions[name]]
     _deploy([*new, *outdated])
-    for deployment in stored.values():
-        if deployment and deployment.paused:  # `prefect deploy` activates it
+    # `prefect deploy` activates a deployment that a person has paused.
+    for deployment in present.values():
+        if deployment.paused:
             client.pause_deployment(deployment.id)
     written = len(new) + len(outdated)
     yield f"deployments: {written} registered, {len(versions) - written} unchanged"

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -31,7 +30,7 @@ POOL = "wasp"
 class Deployment:
     """A deployment: its entry of prefect.yaml, with the parameters of its form."""
 
-    entry: Mapping[str, Any]
+    entry: Json
 
     @property
     def name(self) -> str:
@@ -54,13 +53,12 @@ class Deployment:
         if "config" not in self.entry:
             parameters: Json = self.entry["parameters"]
             return parameters
-        model = next(
-            entry.config for entry in flows() if entry.entrypoint == self.entry["entrypoint"]
-        )
+        entrypoint = self.entry["entrypoint"]
+        model = next(entry.config for entry in flows() if entry.entrypoint == entrypoint)
         path = SHIPPED / f"{self.entry['config']}.yaml"
-        written = {
-            name: value for name, value in merge(read_layers(path)).items() if name != FLOW_KEY
-        }
+        written = merge(read_layers(path))
+        # The deployment names the flow.
+        written.pop(FLOW_KEY, None)
         config = check_config(model, written, str(path))
         values: Json = config.model_dump(mode="json", exclude={"data_root"}, exclude_none=True)
         for field in self.entry.get("blank", ()):
@@ -101,6 +99,7 @@ def enter_data_folder() -> dict[str, str]:
     Prefect executes this pull step in the process of each run, before it imports the flow.
     """
     folder = Path(os.environ.get("WASP_DATA") or state_folder()).expanduser()
+    # Relative paths of a configuration start in the working folder of the process.
     try:
         os.chdir(folder)
     except OSError as error:

@@ -106,9 +106,8 @@ class CompareConfig(Strict):
         if len(set(self.seeds)) < len(self.seeds):
             raise ValueError("seeds: a seed occurs twice; seeds must be unique")
         for row in self.rows:
-            unknown = sorted(
-                {name for figures in row.published.values() for name in figures} - set(columns)
-            )
+            published = {name for figures in row.published.values() for name in figures}
+            unknown = sorted(published - set(columns))
             if unknown:
                 raise ValueError(
                     f"rows '{row.name}': published names an unknown column '{unknown[0]}'"

@@ -37,7 +37,8 @@ def plan(value: Json) -> str:
 def summary(value: Json) -> str:
     """Return the tables of a finished comparison, and where they are stored, as text."""
     lines = [
-        value.get("tables", ""),  # empty in summaries of earlier versions
+        # Summaries of earlier versions have no tables.
+        value.get("tables", ""),
         f"cells       {len(value['cells'])}: {value['reused']} reused, {value['failed']} failed; "
         f"{duration(value['seconds'])}",
         f"stored as   {value['table']} (also as table.md)",

@@ -56,14 +56,15 @@ def partition(source: RowsRef, folder: Path, settings: Partition, home: Path | N
     names = write_parties(zone, private, settings, folder)
     labels = labels_of(zone, private)
     connector, _, model = settings.embedder.partition(":")
-    person = {"person": "person"} if source.person else {}
+    # Files of parties have these columns, whatever the source calls them.
+    private_values = {"path": ROWS, "text": "text", "label": "label"}
+    protects = "record"
+    if source.person:
+        private_values["person"] = "person"
+        protects = "person"
     values: Json = {
-        "private": {"path": ROWS, "text": "text", "label": "label"} | person,
-        "cap": {
-            "epsilon": settings.epsilon,
-            "delta": 1e-5,
-            "protects": "person" if person else "record",
-        },
+        "private": private_values,
+        "cap": {"epsilon": settings.epsilon, "delta": 1e-5, "protects": protects},
         "colluding": settings.colluding,
         "registry": f"../{REGISTRY}",
         "exchange": "../exchange",
@@ -76,9 +77,8 @@ def partition(source: RowsRef, folder: Path, settings: Partition, home: Path | N
         text = yaml.safe_dump({"name": name} | values, sort_keys=False, default_flow_style=None)
         (folder / name / PARTY_FILE).write_text(text, encoding="utf-8")
         (folder / name / "state").mkdir(mode=0o700)
-        lines.append(
-            f"{name}: {public_line(open_signing_key(folder / name / 'state', PARTY_KEY))}\n"
-        )
+        key = public_line(open_signing_key(folder / name / "state", PARTY_KEY))
+        lines.append(f"{name}: {key}\n")
     lines.append(f"{COORDINATOR}: {public_line(open_signing_key(home, COORDINATOR_KEY))}\n")
     (folder / REGISTRY).write_text("".join(lines), encoding="utf-8")
     (folder / "exchange").mkdir(mode=0o700)
@@ -94,6 +94,7 @@ def local_parties(config: AnyConfig, number: int) -> Iterator[None]:
     """
     if config.parties is None:
         raise ConfigError(WITHOUT_PARTIES)
+    # Each party has the state folder of its own file.
     environment = {name: value for name, value in os.environ.items() if name != "WASP_HOME"}
     processes = {}
     with _ONE_AT_A_TIME, ExitStack() as started:
@@ -103,8 +104,9 @@ def local_parties(config: AnyConfig, number: int) -> Iterator[None]:
             process = subprocess.Popen(  # noqa: S603
                 command, env=environment, stdout=log, stderr=log, start_new_session=True
             )
-            started.enter_context(process)  # waits for its end
-            started.callback(process.kill)  # a party may be killed at any time
+            # In reverse order at the end: kill, which a party survives at any time, then wait.
+            started.enter_context(process)
+            started.callback(process.kill)
             processes[file.parent / "party.log"] = process
         deadline = time.monotonic() + START_SECONDS
         while not all(READY in log.read_bytes() for log in processes):

@@ -2,6 +2,7 @@
 
 from dataclasses import asdict, replace
 from functools import partial
+from typing import Literal
 
 from flows.config.base import RunConfig
 from flows.engine.parties import federation_of
@@ -28,7 +29,7 @@ def promise_of(config: RunConfig) -> Promise:
     rows_per_person = 1
     if privacy.protects == "person":
         rows_per_person = privacy.rows_per_person
-    default = "mean" if config.method.releases_density else "max"
+    default: Literal["mean", "max"] = "mean" if config.method.releases_density else "max"
     return Promise(
         privacy.epsilon,
         privacy.delta,

@@ -58,6 +58,7 @@ def require_server() -> None:
 
 
 def _approve(facts: BundleFacts, requester: str) -> Approval:
+    # A retry reuses an approval of exactly this: another licence, or a switched-off search, needs a new one.
     contract = digest([facts.report.run_id, facts.license, requester, facts.unsearched])
     approval = request_approval_in_prefect(
         "this export", contract, _text(facts, requester), NOTHING
@@ -70,6 +71,7 @@ def _approve(facts: BundleFacts, requester: str) -> Approval:
 
 
 def _plain(name: str) -> str:
+    # The approver types a name: other blanks or capitals make no second person.
     return " ".join(name.split()).casefold()
 
 

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from connectors.artifacts.atomic_files import write_text_whole
 from connectors.interfaces.content_keys import canonical
@@ -47,11 +47,15 @@ from tasks.reporting.run_record import RunRecord, from_json
 from tasks.reporting.templates import template
 from tasks.steps.values import GUIDANCE
 
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
 if TYPE_CHECKING:
     from connectors.ledger.ledger import PrivacyLedger
     from connectors.ledger.status import Status
 
-EVEN, LOW = 0.5, 0.01
+EVEN = 0.5
+LOW = 0.01
 """An attacker's prior beliefs for which the page shows the certainty."""
 STATUS = (
     *("names", "cap", "cap_protects", "delta", "spent", "reserved", "left", "trainings", "units"),
@@ -105,7 +109,7 @@ def write_page(dataset: str, path: Path | None = None) -> Json:
     return page | {"page": str(path)}
 
 
-def render(page: Mapping[str, Any]) -> str:
+def render(page: Json) -> str:
     """Return the page as self-contained HTML."""
     runs = page.get("runs", ())
     sent = [((use["plm"], use["hosts"]), use) for run in runs for use in run["sent"]]
@@ -121,18 +125,20 @@ def render(page: Mapping[str, Any]) -> str:
     )
 
 
-def _grouped(pairs: Iterable[tuple[Any, Any]]) -> list[tuple[Any, list[Any]]]:
+def _grouped(pairs: Iterable[tuple[Key, Value]]) -> list[tuple[Key, list[Value]]]:
     """Return each first member once, with all its second members."""
-    grouped: dict[str, tuple[Any, list[Any]]] = {}
+    # By its text: a first member may be a mapping, which has no hash.
+    grouped: dict[str, tuple[Key, list[Value]]] = {}
     for key, value in pairs:
         grouped.setdefault(repr(key), (key, []))[1].append(value)
     return list(grouped.values())
 
 
-def _total(uses: Sequence[Mapping[str, Any]]) -> Json:
-    return dict(uses[0]) | {
-        name: sum(use[name] for use in uses) for name in ("calls", "tokens_in", "tokens_out")
-    }
+def _total(uses: Sequence[Json]) -> Json:
+    total = dict(uses[0])
+    for name in ("calls", "tokens_in", "tokens_out"):
+        total[name] = sum(use[name] for use in uses)
+    return total
 
 
 def collect(ledger: PrivacyLedger, home: Path, dataset: str) -> Json:
@@ -229,18 +235,22 @@ def _run(home: Path, status: Status, run_id: str, entries: Sequence[Entry]) -> J
 
 def _epsilon(events: Sequence[Mapping[str, Any]], delta: float) -> float | None:
     """Return the total epsilon of the events; None if one has no noise."""
-    return finite(epsilon_of(list(events), delta)) if events else 0.0
+    if not events:
+        return 0.0
+    return finite(epsilon_of(list(events), delta))
 
 
 def _cases(released: Sequence[Entry], delta: float) -> dict[str, list[AuditCase]]:
     """Return the audits of each release by its name; all votes of a run are one release."""
     votes = [entry for entry in released if entry.slot.startswith("vote-")]
     parts = [entry for entry in released if entry not in votes]
-    cases = {
-        entry.slot: [AuditCase(AUDITED.get(entry.slot, entry.slot), entry.charge)]
-        for entry in parts
-    }
-    return ({"votes": _cases_of_votes(votes, delta)} if votes else {}) | cases
+    cases = {}
+    if votes:
+        cases["votes"] = _cases_of_votes(votes, delta)
+    for entry in parts:
+        kind = AUDITED.get(entry.slot, entry.slot)
+        cases[entry.slot] = [AuditCase(kind, entry.charge)]
+    return cases
 
 
 def _cases_of_votes(votes: Sequence[Entry], delta: float) -> list[AuditCase]:
@@ -251,11 +261,9 @@ def _cases_of_votes(votes: Sequence[Entry], delta: float) -> list[AuditCase]:
     differ = any(getattr(other, name) != getattr(first, name) for other in others for name in names)
     if differ or not first.noise_scale or not first.sensitivity or not sides:
         return []
-    claim = {name: getattr(first, name) for name in names} | {
-        "releases": len(votes),
-        "delta": delta,
-        "sides": sides,
-    }
+    claim: Json = {name: getattr(first, name) for name in names}
+    claim |= {"releases": len(votes), "delta": delta, "sides": sides}
+    # An audit of votes with the noise of one process says nothing about shares of parties.
     claim["shared"] = parties_of(first.event, first.sensitivity_reason) is not None
     return [AuditCase("vote", first.charge, claim)]
 
@@ -266,16 +274,16 @@ def _state(status: Status, run_id: str, own: Sequence[Entry], released: Sequence
         return "open"
     if released:
         return "closed"
-    return "refused" if any(entry.kind == "refuse" for entry in own) else "nothing"
+    if any(entry.kind == "refuse" for entry in own):
+        return "refused"
+    return "nothing"
 
 
 def _sure(epsilon: float | None) -> tuple[float, float]:
     """Return an attacker's maximum certainty for prior beliefs 1/2 and 1/100."""
-    return (
-        (1.0, 1.0)
-        if epsilon is None
-        else (words.certainty(epsilon, EVEN), words.certainty(epsilon, LOW))
-    )
+    if epsilon is None:
+        return 1.0, 1.0
+    return words.certainty(epsilon, EVEN), words.certainty(epsilon, LOW)
 
 
 def _report(home: Path, run_id: str) -> RunRecord | None:
@@ -316,21 +324,23 @@ def _line(entry: Entry) -> Json:
     detail = {key: value for key, value in entry.detail.items() if key not in HIDDEN}
     remark = canonical(detail)[1:-1].replace('"', "").replace(",", ", ") if detail else ""
     shown = ("number", "at", "who", "kind", "run_id", "slot", "mechanism", "hash")
-    epsilon = entry.epsilon if entry.epsilon is None or math.isfinite(entry.epsilon) else None
-    return {name: getattr(entry, name) for name in shown} | {
-        "epsilon": epsilon,
-        "remark": remark[:160],
-    }
+    line: Json = {name: getattr(entry, name) for name in shown}
+    line["epsilon"] = entry.epsilon
+    # JSON has no infinity.
+    if entry.epsilon is not None and math.isinf(entry.epsilon):
+        line["epsilon"] = None
+    line["remark"] = remark[:160]
+    return line
 
 
 def _kinds(entries: Sequence[Entry]) -> dict[str, str]:
     """Return the meaning of each kind of line on the page."""
     kinds = dict.fromkeys(entry.kind for entry in entries)
-    of_group = f"{GROUP}..."
-    own = {kind: KINDS_OF_LINES[kind] for kind in kinds if not kind.startswith(GROUP)}
-    return own | (
-        {of_group: "the same for another dataset of the group"} if len(own) < len(kinds) else {}
-    )
+    meanings = {kind: KINDS_OF_LINES[kind] for kind in kinds if not kind.startswith(GROUP)}
+    # The kinds of the group have the same meanings, so that one line stands for all.
+    if len(meanings) < len(kinds):
+        meanings[f"{GROUP}..."] = "the same for another dataset of the group"
+    return meanings
 
 
 def _shared(entries: Sequence[Entry]) -> list[Json]:
@@ -348,7 +358,7 @@ def _shared(entries: Sequence[Entry]) -> list[Json]:
     ]
 
 
-def _touched(entries: Sequence[Entry], runs: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+def _touched(entries: Sequence[Entry], runs: Sequence[Json]) -> list[dict[str, str]]:
     """Return accesses to private rows without noise, from the ledger, then those that only reports mention."""
     names = ("at", "who", "flow", "run_id", "what", "where", "dataset")
     accesses = [entry for entry in entries if entry.kind.removeprefix(GROUP) in (LOOK, EXPOSED)]
@@ -372,22 +382,20 @@ def _access(entry: Entry) -> tuple[str, str]:
     return entry.detail["what"], entry.detail["where"]
 
 
-def _among(entries: Sequence[Entry], runs: Sequence[Mapping[str, Any]]) -> list[Json]:
+def _among(entries: Sequence[Entry], runs: Sequence[Json]) -> list[Json]:
     """Return the parties that shared the noise of each federated run."""
     units = {run["run_id"]: run["unit"] for run in runs}
     federated = {}
     for entry in drawn_releases(entries):
         parties = parties_of(entry.event, entry.sensitivity_reason)
         if parties is not None:
-            numbers = {
+            federated[entry.run_id, parties] = {
+                "run_id": entry.run_id,
+                "unit": units[entry.run_id],
                 "parties": parties.number,
                 "minimum": parties.minimum,
                 "colluding": parties.colluding,
             }
-            federated[entry.run_id, parties] = {
-                "run_id": entry.run_id,
-                "unit": units[entry.run_id],
-            } | numbers
     return list(federated.values())
 
 

@@ -66,6 +66,7 @@ class Dataset:
             TypeError: `rows` is no path and no DataFrame.
         """
         stored = None
+        # Checked first, because the file of a registered dataset of this name would be overwritten.
         if not isinstance(rows, (str, Path)):
             dataset.check_new(name, epsilon_cap)
             stored = store_frame(state_folder(), name, rows)
@@ -74,11 +75,13 @@ class Dataset:
             "query": query,
             "text": text,
             "label": label,
+            "person": person,
+            "declared_rows": declared_rows,
         }
-        values |= {"person": person, "declared_rows": declared_rows}
         choice = ClassChoice(tuple(map(label_form, classes or ())))
         try:
             return cls._of(dataset.add_rows(name, values, epsilon_cap, choice))
+        # Also after Ctrl-C: private rows of no registered dataset must not stay in the folder.
         except BaseException:
             if stored is not None:
                 stored.unlink()
