@@ -70,7 +70,7 @@ def whole_run_config(config: AuditConfig, rows: str = ROWS) -> WaspConfig:
         "public": None,
         "student": {"kind": "linear"},
     }
-    # All stand-ins are used, so that the number alone would no longer imply the larger noise of the sample.
+    # All stand-ins are used: the number alone would no longer imply the larger noise of the sample.
     if wasp.private.takes_exactly:
         values["privacy"] |= {"adjacency": "replace_one"}
     values["evaluation"] = {"fid_reference": "none"}

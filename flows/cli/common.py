@@ -74,6 +74,7 @@ def _printing(function: Callable[..., Output]) -> Callable[..., None]:
 
     @wraps(function)
     def call(*arguments: object, as_json: bool, **options: object) -> None:
+        # Only the command itself: its output must reach the terminal.
         with hidden_library_output(), connector_messages():
             output = function(*arguments, **options)
         show(output, as_json)

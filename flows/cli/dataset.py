@@ -168,6 +168,7 @@ def remove(name: str) -> Output:
     from flows.engine.datasets import view_of
 
     ledger = open_ledger(state_folder())
+    # Raises an error for a name that is not registered, which `set_view` would accept.
     view_of(ledger, name)
     ledger.set_view(name, None, current_user())
     return Output(
@@ -191,6 +192,7 @@ def check_new(name: str, epsilon: float | None) -> None:
 def check_columns(text: str, label: str | None, person: str | None) -> None:
     """Raise ConfigError if two options name the same column."""
     options = {"--text": text, "--label": label, "--person": person}
+    # The later option of a pair is named: a wrong label or person column is the usual mistake.
     for option, column in options.items():
         first = next((other for other in options if options[other] == column), option)
         if column and first != option:
@@ -211,7 +213,7 @@ def register(name: str, view: DatasetView, epsilon: float | None, protects: str 
 
     home = state_folder()
     ledger = open_ledger(home)
-    # The rows are read before the ledger gets an entry, so that unusable rows leave none.
+    # The rows are read before the ledger gets an entry: unusable rows leave none.
     dataset = register_view(ledger, open_zone(home), name, view)
     status = ledger.status(dataset)
     unit = protects

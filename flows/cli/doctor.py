@@ -159,7 +159,7 @@ def _model(config: AnyConfig, plm: str, home: Path) -> str:
     from flows.engine.tools import RunTools
 
     tools = RunTools(config, home)
-    # The first prompt of the run itself, so that the run finds its completion in the cache.
+    # The first prompt of the run itself: the run finds its completion in the cache.
     prompts = sample_prompts(tools, load_task(config.task), plm, 1)[:1]
     with cancellation.work():
         completion = tools.model(plm).complete(prompts)[0]
@@ -177,6 +177,7 @@ def _tracking(home: Path) -> str:
     from connectors.tracking.address import reachable, redact
     from flows.runtime.stores import tracking_store
 
+    # Tracking is optional: its problems name how to send the runs later.
     if importlib.util.find_spec("mlflow") is None:
         raise RuntimeError(
             f"mlflow is not installed; `wasp push --all` sends runs later. Install it: {install_command('tracking')}"

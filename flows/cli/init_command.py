@@ -37,6 +37,7 @@ def init(name: str, options: Options) -> Output:
         ConfigError: a file or the dataset exists, an option is invalid, no row can be used, or fewer than two classes
             have enough rows.
     """
+    # All checks that need no row come first: a mistake in an option is found at once.
     dataset.check_new(name, options.run.cap)
     files = NewFiles.of(name)
     _check_budget(options.run)
@@ -60,6 +61,7 @@ def init(name: str, options: Options) -> Output:
         config = NewConfig(
             name, files, options.run, models, rows.classes, language, protects, share is not None
         )
+        # The run's own checks: a file that init wrote must not be refused by `wasp run`.
         config.check()
         config.write()
         view = rows.view.model_copy(
@@ -134,6 +136,7 @@ def _described(config: NewConfig, rows: SurveyedRows, registered: Json) -> Json:
 
 def public_part(value: Json) -> Json:
     """Return the result of `wasp init` without what only the owner may see, for scripts."""
+    # Exact numbers of rows have no noise, and a script may log its output.
     closed = {"left_out", "persons", *dataset.OWNERS_NUMBERS}
     return {name: part for name, part in value.items() if name not in closed}
 

@@ -110,6 +110,7 @@ def declare(options: PublicOptions, rows: SurveyedRows) -> tuple[int, str]:
             "the options, run wasp init on a terminal, which proposes them, or accept what it would propose with --yes"
         )
     unit = "rows" if rows.records.persons is None else "persons"
+    # The number is rounded: an exact one would reveal whether one more record is there.
     print("These values were read from your rows, and become public with every run:")
     print(f"  classes   {', '.join(rows.classes) or 'none'}")
     for doubt in doubts:
@@ -166,17 +167,20 @@ def _choose_person(
         f"'{name}' has {count} values in {records.rows} rows"
         for name, count in records.repeated.items()
     )
+    # Only a name decides without a question: labels and dates repeat as well.
     likely = next(filter(PERSON_NAME.search, records.repeated), None)
     if sys.stdin.isatty():
         print(f"repeated  {numbers}")
-        return _column(_ask_person(rows, view, [*records.repeated], likely or NONE)), []
+        return _column(_request_person(rows, view, [*records.repeated], likely or NONE)), []
     about = f"--person: {numbers}. If each value is a person, protect persons: --person"
     if likely is not None:
         raise ConfigError(f"{about} {likely}. Otherwise write --person {NONE}")
     return None, [f"{about} COLUMN"]
 
 
-def _ask_person(rows: RowsOptions, view: DatasetView, repeated: Sequence[str], default: str) -> str:
+def _request_person(
+    rows: RowsOptions, view: DatasetView, repeated: Sequence[str], default: str
+) -> str:
     columns = columns_of(rows) or repeated
     choices = [column for column in columns if column not in (view.text, view.label)]
     return prompt(

@@ -43,6 +43,7 @@ class NewFiles:
     def of(cls, name: str) -> NewFiles:
         """Return the files of a dataset; ConfigError if one exists."""
         files = cls(Path(f"{name}.yaml"), Path(f"{name}_task.yaml"), Path(f"{name}_test.parquet"))
+        # Never overwritten: a person may have described the classes in the task file.
         for file in files.all():
             if file.exists():
                 raise ConfigError(
@@ -57,7 +58,7 @@ class NewFiles:
 
 @dataclass(frozen=True, slots=True)
 class NewConfig:
-    """What the configuration and the task file of a new dataset contain.
+    """Contents of the configuration and the task file of a new dataset.
 
     Attributes:
         name: name of the dataset.
@@ -86,11 +87,13 @@ class NewConfig:
 
         check_config(TaskFile, self._task_values(), str(self.files.task))
         values = self._run_values()
+        # The command reads the flow before the class of its configuration is known.
         del values[FLOW_KEY]
         require_models(check_config(WaspConfig, values, str(self.files.config)))
 
     def write(self) -> None:
         """Write configuration and task file."""
+        # Editors find the schemas by the comment in the first lines of each file.
         config_schema, task_schema = write_schemas(state_folder())
         advice = "An exact item improves"
         if self.classes:

@@ -30,7 +30,7 @@ class RowsOptions:
 
 @dataclass(frozen=True, slots=True)
 class PublicOptions:
-    """What the owner declares about the rows: it becomes public with every run."""
+    """Declarations of the owner about the rows, which become public with every run."""
 
     classes: Sequence[str]
     declared_rows: int | None

@@ -72,6 +72,7 @@ def prompt_for_options(name: str | None, options: Options) -> tuple[str, Options
 def prompt(question: str, default: str, check: Callable[[str], object]) -> str:
     """Return the answer of a person; repeat the question with the reason while `check` raises an error."""
 
+    # click repeats the question for BadParameter alone.
     def checked(answer: str) -> str:
         try:
             check(answer)
@@ -98,6 +99,7 @@ def choose_columns(rows: RowsOptions) -> tuple[str, str]:
         text = rows.text or prompt(
             "Text column", text, lambda answer: check_column(answer, columns)
         )
+    # The label is guessed without the text column, whose name may be in both lists.
     others = [column for column in columns if column != text]
     label = rows.label or _known(others, LABEL_COLUMNS)
     if sys.stdin.isatty() and not rows.label:
@@ -118,6 +120,7 @@ def choose_columns(rows: RowsOptions) -> tuple[str, str]:
 
 def columns_of(rows: RowsOptions) -> list[str]:
     """Return the columns of a source to choose from; empty for a database, whose columns only its rows show."""
+    # A query is executed by the run alone: init would read rows to learn their columns.
     if rows.query:
         return []
     return [*first_columns(RowsRef(rows.path))]

@@ -117,6 +117,7 @@ def main() -> None:
             app()
         except WaspError as error:
             _fail(error)
+        # Without advice it is a mistake of this program, whose traceback is needed.
         except OSError as error:
             advice = ADVICE.get(error.errno or 0)
             if advice is None:
@@ -130,6 +131,7 @@ def main() -> None:
 
 
 def _fail(error: WaspError) -> None:
+    # From the arguments, because the error may come before they are parsed.
     if "--json" in sys.argv:
         print(
             json.dumps(

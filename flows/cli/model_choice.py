@@ -64,6 +64,7 @@ def choose_models(requested: Sequence[str], endpoint: str | None = None) -> tupl
     for variable, (connector, model) in KEYS.items():
         if os.environ.get(variable):
             return [_plm(connector, model, key=f"env:{variable}")], f"{variable} is set"
+    # Found, not imported: transformers takes seconds to import.
     if all(find_spec(package) for package in (smollm2.PACKAGE, *smollm2.READERS, "transformers")):
         return [dict(BUNDLED)], (
             "the bundled model, on this machine: 135 million parameters, 0.5 to 4 texts a second on two cores. For "
@@ -108,6 +109,7 @@ def _plm(connector: str, model: str, **fields: str) -> Json:
 
 def _models_of(url: str) -> list[str]:
     """Return the models of a server that answers within a second."""
+    # Any failure means that no server is there: another program may use the port.
     try:
         with urlopen(f"{url}/models", timeout=1) as response:  # noqa: S310  (a fixed local address, or the user's)
             listed = json.load(response)["data"]

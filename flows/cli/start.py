@@ -229,6 +229,7 @@ def resume(
     from flows.config.files import read_stored
 
     manifest = resumable_manifest(run_id)
+    # Not part of the run's id: the same run continues.
     if respend:
         privacy = manifest["config"]["privacy"] | {"on_lost_artifacts": "respend"}
         manifest = manifest | {"config": manifest["config"] | {"privacy": privacy}}
@@ -398,7 +399,7 @@ def _plan_flow(flow: str, config: Any) -> Output:
     problems = list(value["problems"])
     code = ConfigError.exit_code if problems else 0
     budget = value.get("budget")
-    # A run that was paid before is not charged again, so that the cap does not refuse it.
+    # A run that was paid before is not charged again, and the cap does not refuse it.
     if budget and budget["refusal"] and not budget["repeats"]:
         problems.append(budget["refusal"])
         code = code or BudgetError.exit_code

@@ -45,7 +45,7 @@ def runs(
         keys = ("run_id", "flow", "started", "dataset", "error")
         row: Json = {key: manifest.get(key) for key in keys}
         summary: Json = {}
-        # A manifest that cannot be read is listed, so that one damaged file does not hide all runs.
+        # A manifest that cannot be read is listed too: one damaged file must not hide all runs.
         row["state"] = "damaged"
         if "damaged" not in manifest:
             summary = read_summary(artifacts, manifest) or {}
@@ -57,8 +57,8 @@ def runs(
             row["warnings"] = RunSummary.from_json(summary).usefulness_warnings
         rows.append(row)
     filters = {"flow": flow, "dataset": dataset, "state": state}
-    wanted = {name: value for name, value in filters.items() if value}
-    fitting = [row for row in rows if all(row[name] == value for name, value in wanted.items())]
+    chosen = {name: value for name, value in filters.items() if value}
+    fitting = [row for row in rows if all(row[name] == value for name, value in chosen.items())]
     newest = sorted(fitting, key=lambda row: str(row["started"]), reverse=True)
     return Output({"runs": newest}, text.runs)
 

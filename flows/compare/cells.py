@@ -143,7 +143,7 @@ def _cell(config: CompareConfig, row: Row, column: Column, seed: int) -> Cell:
 
 
 def _key(flow: str, config: RunConfig) -> str:
-    # What changes no result is left out, so that such a change reuses the cell.
+    # Settings that change no result are left out: such a change reuses the cell.
     settings = config.model_dump(
         mode="json", exclude={"tracking": True, "limits": True, "execution": PACE}
     )

@@ -116,7 +116,7 @@ class CompareRun:
         by_key = self.stored | dict(zip([cell.key for cell in self.open], completed, strict=True))
         answers = [replace(by_key[cell.key], **cell.labels) for cell in self.cells]
         folder = f"runs/{self.run_id}"
-        # A comparison without new cells keeps its time, so that its tables do not change.
+        # A comparison without new cells keeps its time, and its tables do not change.
         comparison = self._comparison(answers, self._made_before(folder) or now())
         self.tables = markdown(comparison)
         self.artifacts.write_text(f"{folder}/table.md", self.tables)

@@ -146,7 +146,7 @@ class AnyConfig(Strict):
     @model_validator(mode="before")
     @classmethod
     def _select_plms(cls, values: Any) -> Any:
-        # Before validation, so that a model that is not used needs no valid settings. Other errors come later.
+        # Before validation: a model that is not used needs no valid settings. Other errors come later.
         if not isinstance(values, dict):
             return values
         used = values.get("plms_used")

@@ -43,7 +43,7 @@ class Layer:
         node: Any = self.values
         for part in field.split("."):
             if not isinstance(node, dict) or part not in node:
-                # Lists replace those of a base, so that each entry is of the layer that writes the list.
+                # Lists replace those of a base: each entry is of the layer that writes the list.
                 return isinstance(node, list)
             node = node[part]
         return True
@@ -95,7 +95,7 @@ def read_layers(path: Path, permit: Callable[[Path], None] | None = None) -> lis
         if permit is not None:
             permit(current)
         values = _values(current)
-        # The layer has the same mapping, so that its values have no `extends` either.
+        # The layer has the same mapping, whose `extends` is removed below.
         layers.append(Layer(current, values))
         name = values.pop(EXTENDS, None)
         if name is None:
@@ -105,6 +105,7 @@ def read_layers(path: Path, permit: Callable[[Path], None] | None = None) -> lis
                 f"{current}: extends: must be the name of a configuration, not {name!r}"
             )
         base = _base(current, name)
+        # By path and setting: settings of one file may extend each other.
         passed = [layer.path for layer in layers]
         if base in passed:
             circle = " extends ".join(str(layer) for layer in [*passed[passed.index(base) :], base])

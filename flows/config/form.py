@@ -262,6 +262,7 @@ class Strict(NoBooleans):
         for name in cls.hidden:
             schema.get("properties", {}).pop(name, None)
         rare = _take_rare(schema, cls.first)
+        # Rare fields have positions too: they come last in an editor that shows all.
         for position, (name, field) in enumerate(
             [*schema.get("properties", {}).items(), *rare.items()]
         ):

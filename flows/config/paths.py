@@ -66,7 +66,7 @@ def rows_ref(rows: Rows, root: str | None, run_seed: int = 0) -> RowsRef:
     columns |= {name: getattr(rows, name, None) for name in ("of", "class_alpha", "person")}
     return RowsRef(
         path=resolve_path(rows.path, root),
-        # Private rows are drawn with their own seed alone, so that runs with other seeds use the same rows.
+        # Private rows are drawn with their own seed alone: runs with other seeds use the same rows.
         seed=rows.seed + run_seed * is_public,
         public=is_public,
         classes=tuple((name, tuple(prefixes)) for name, prefixes in (rows.classes or {}).items()),

@@ -89,7 +89,7 @@ class Rows(Strict):
             raise ValueError(
                 f"the prefix {duplicates[0]!r} belongs to two classes. Remove it from one"
             )
-        # An empty prefix begins every code, so that the class would take all rows.
+        # An empty prefix begins every code: the class would take all rows.
         if not all(of_class and all(of_class) for of_class in classes.values()):
             raise ValueError(
                 "a class has no prefix, or an empty one. List at least one code prefix for each class, or '*' for all "

@@ -36,7 +36,7 @@ def read_yaml(path: Path) -> Any:
 
     Raises ConfigError if it cannot be read.
     """
-    # Time and size are part of the cache's key, so that a changed file is read again.
+    # Time and size are part of the cache's key: a changed file is read again.
     try:
         state = path.stat()
         return _read(path, state.st_mtime_ns, state.st_size)

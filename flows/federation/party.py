@@ -131,6 +131,7 @@ def load_party(path: Path) -> Party:
     epsilon_at_most = math.inf
     if config.epsilon_at_most is not None:
         epsilon_at_most = config.epsilon_at_most
+    # The registry is read before the exchange is opened: a party without a line in it sends nothing.
     return Party(
         exchange=RemoteFiles(resolve_path(config.exchange, folder), own_folder(config.name)),
         artifacts=Artifacts(home),
@@ -172,11 +173,11 @@ def _set_group_and_cap(config: PartyConfig, ledger: PrivacyLedger, dataset: str)
     current = None
     if status.cap is not None:
         current = (status.cap, status.delta, status.cap_protects)
-    wanted = None
+    configured = None
     if math.isfinite(cap.epsilon):
-        wanted = (cap.epsilon, cap.delta, cap.protects)
+        configured = (cap.epsilon, cap.delta, cap.protects)
     # Only if they differ: the ledger records every change, and a party starts often.
-    if current != wanted:
+    if current != configured:
         ledger.set_cap(dataset, cap.epsilon, cap.delta, current_user(), "party.yaml", cap.protects)
 
 

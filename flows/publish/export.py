@@ -51,7 +51,7 @@ STUDENT_FILES = {".json", ".npz", ".safetensors", ".txt", ".model", ".jinja", ".
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What the bundle of a run contains, once the run has passed the gate.
+    """Contents of the bundle of a run that has passed the gate.
 
     Attributes:
         manifest: manifest of the run.
@@ -109,7 +109,7 @@ def export_run(
     )
     if approve is not None:
         facts = _approve(facts, approve, home)
-    # Last: its answer has no noise, so that nothing else may stop the export after it.
+    # Last: its answer has no noise, and no other check should refuse the export after it.
     if overlap_check:
         facts = _search(home, artifacts, contents, facts)
     write_folder_whole(folder.resolve(), partial(_write_bundle, home, contents, facts))
@@ -190,7 +190,7 @@ def _approve(
     facts: BundleFacts, approve: Callable[[BundleFacts], "Approval"], home: Path
 ) -> BundleFacts:
     """Return the facts with their approval, which can take days: the ledger is verified again after it."""
-    # `made` follows the approval, so that its time is that of the bundle.
+    # `made` follows the approval: it is the time of the bundle.
     approved = replace(facts, approved=(current_user(), approve(facts)), made=now())
     gate.require_sound_ledger(home, facts.book["dataset"])
     return approved
@@ -254,6 +254,7 @@ def _copy_student(student: Path, folder: Path, config: Json) -> None:
 
 def write_json_lines(path: Path, rows: pd.DataFrame) -> None:
     """Write rows with the shortest digits that give the same numbers; pandas would round them to ten decimals."""
+    # Through Arrow: both files have the same types and values.
     table = to_arrow(rows, "synthetic.parquet")
     lines = (json.dumps(row, ensure_ascii=False, allow_nan=False) for row in table.to_pylist())
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")

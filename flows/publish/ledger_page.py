@@ -337,7 +337,7 @@ def _kinds(entries: Sequence[Entry]) -> dict[str, str]:
     """Return the meaning of each kind of line on the page."""
     kinds = dict.fromkeys(entry.kind for entry in entries)
     meanings = {kind: KINDS_OF_LINES[kind] for kind in kinds if not kind.startswith(GROUP)}
-    # The kinds of the group have the same meanings, so that one line stands for all.
+    # The kinds of the group have the same meanings: one line explains all.
     if len(meanings) < len(kinds):
         meanings[f"{GROUP}..."] = "the same for another dataset of the group"
     return meanings

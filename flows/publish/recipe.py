@@ -62,7 +62,7 @@ def measure_recipe(
             "features": of_rows,
             "LogisticRegression": LogisticRegression,
         }
-        # The printed lines themselves, so that the stated accuracy is theirs.
+        # The printed lines themselves: the stated accuracy is theirs.
         exec(learning_lines("label_soft" in rows), space)  # noqa: S102  (the lines of the card, as printed)
         guessed = space["student"].predict(of_test)
         right = int((guessed == test["label"].to_numpy(dtype=str)).sum())

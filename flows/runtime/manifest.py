@@ -140,7 +140,7 @@ def lock_run(home: Path, run_id: str, ledger: PrivacyLedger) -> Iterator[None]:
 
     The operating system and the database release the lock when the process dies.
     """
-    # The file lock comes first, so that the message names a process of this machine if it is one.
+    # The file lock comes first: its message says that the other process is on this machine.
     with lock_run_files(home, run_id), ledger.hold(run_id) as mine:
         if not mine:
             raise ConfigError(TAKEN.format(run_id=run_id, by="machine"))

@@ -68,7 +68,7 @@ def shown(what: str, total: int, note: Callable[[], str] = str) -> Iterator[Adva
     with display().work(work) as update_display:
 
         def advance(units: int) -> None:
-            # Long steps report often, so that this is where they notice a cancellation.
+            # Long steps report often, and notice a cancellation here.
             cancellation.raise_if_stopped()
             work.add(units)
             update_display()

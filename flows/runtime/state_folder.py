@@ -134,7 +134,7 @@ def prepare_environment() -> None:
     has_profile = os.path.exists(os.path.expanduser("~/.prefect/profiles.toml"))  # noqa: PTH110, PTH111
     if not has_profile:
         os.environ.setdefault("PREFECT_HOME", str(state_path() / "prefect"))
-    # A temporary server ends with the run, so that nobody would read its heartbeat.
+    # A temporary server ends with the run: nobody would read its heartbeat.
     needs_heartbeat = has_profile or bool(os.environ.get("PREFECT_API_URL"))
     for name, value in DEFAULTS.items():
         if name != HEARTBEAT or needs_heartbeat:

@@ -62,7 +62,7 @@ class Work:
         """Units per second; None until it is measured."""
         with self.lock:
             units, until = self._measured
-            # Nothing more arrives, so that the last delivery is finished too.
+            # Nothing more arrives: the last delivery is finished too.
             if self.done >= self.total:
                 units = self.done
                 until = self._last

@@ -71,8 +71,8 @@ def restore(file: Path) -> Json:
             raise LedgerError(
                 f"{file} was not restored; the ledger is as before. {problem}"
             ) from None
-    kept = str(previous) if previous.exists() else None
-    return {"file": str(file), "datasets": datasets, "previous": kept}
+    previous_file = str(previous) if previous.exists() else None
+    return {"file": str(file), "datasets": datasets, "previous": previous_file}
 
 
 def _sound_datasets(home: Path) -> list[str]:

@@ -104,7 +104,7 @@ def lost(artifacts: Artifacts, run_id: str) -> Lost | None:
     samples = [path for path in missing if path.endswith("samples.parquet")]
     # The description of an artifact stays when its rows are removed: it has their number and cost.
     stored = [artifacts.finished(escape(path)) for path in samples]
-    manifests = [manifest for found in stored for manifest in found.values() if manifest]
+    manifests = [manifest for by_path in stored for manifest in by_path.values() if manifest]
     usage = [manifest["info"].get("usage", {}) for manifest in manifests]
     return Lost(
         when=max(recorded[path] for path in missing),

@@ -270,7 +270,7 @@ def _completions(
         for run in runs.values()
         if not run.done and run.run_id not in leaving and run.began < before
     ]
-    # The texts of a run that was cleaned before are gone, so that it is no reason to keep completions.
+    # The texts of a run that was cleaned before are gone: it is no reason to keep completions.
     waiting = [run for run in waiting if not (home / "runs" / run.run_id / REMOVED).exists()]
     if waiting:
         first = min(waiting, key=lambda run: run.began)

@@ -39,5 +39,5 @@ def boosted(spec: StudentSpec, rounds: int) -> StudentSpec:
     """Return a student with boosting rounds that lower the weights of misclassified texts; 0: unchanged."""
     if not rounds:
         return spec
-    # All texts are weighed, so that none is held out for validation.
+    # All texts are weighed, therefore none is held out for validation.
     return replace(spec, epochs=rounds, boost=True, validation_share=0.0)

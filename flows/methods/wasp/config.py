@@ -76,7 +76,7 @@ class WaspConfig(RunConfig):
         if self.private is None:
             self._refuse_idle_settings("there are no private rows")
             return None
-        # The noise depends on settings alone, so that the decision reveals nothing about the rows.
+        # The noise depends on settings alone: the decision reveals nothing about the rows.
         sigma = calibrated(self).sigma
         opening = UseDecision(
             self.declared_rows, self.classes, sigma, protects=self.privacy.protects
