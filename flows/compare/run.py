@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
+from typing import Any
 
 from prefect import runtime
 
@@ -80,7 +81,7 @@ class CompareRun:
 
     def run_cell(self, cell: Cell) -> CellResult:
         """Run the flow of a cell; an error fails only this cell."""
-        flow = find_flow(cell.flow).flow()
+        flow: Any = find_flow(cell.flow).flow()
         # The run of the cell reads it, and becomes a child of the comparison in MLflow.
         parent = PARENT.set(self.tracker.mlflow_run_id)
         display().say(f"cell started  {cell.name}")
