@@ -327,7 +327,7 @@ def _line(entry: Entry) -> Json:
     line: Json = {name: getattr(entry, name) for name in shown}
     line["epsilon"] = entry.epsilon
     # JSON has no infinity.
-    if entry.epsilon is not None and math.isinf(entry.epsilon):
+    if entry.epsilon is not None and not math.isfinite(entry.epsilon):
         line["epsilon"] = None
     line["remark"] = remark[:160]
     return line
