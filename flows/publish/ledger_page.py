@@ -153,27 +153,40 @@ def collect(ledger: PrivacyLedger, home: Path, dataset: str) -> Json:
     status = ledger.status(name)
     entries = ledger.history(name)
     runs = [_run(home, status, run_id, entries) for run_id in _runs(entries)]
-    persons = bool(status.units) and all(unit.startswith("person/") for unit in status.units)
+    # An alias of the dataset stays on the page, because the officer asked for it by this name.
+    if dataset in status.names:
+        name = dataset
+    registered = {"who": "", "at": ""}
+    head = ""
+    if entries:
+        registered = {"who": entries[0].who, "at": entries[0].at}
+        head = entries[-1].hash
     return {key: getattr(status, key) for key in STATUS} | {
-        "dataset": dataset if dataset in status.names else name,
+        "dataset": name,
         "made": now(),
         "problems": [],
         "no_cap": _why_no_cap(entries),
-        "unit": "person" if persons or status.cap_protects == "person" else "record",
+        "unit": _unit(status),
         "sure": _sure(None if status.exposed else status.spent),
-        "head": entries[-1].hash if entries else "",
+        "head": head,
         "runs": runs,
         "lines": [_line(entry) for entry in entries],
         "kinds": _kinds(entries),
-        "registered": {"who": entries[0].who, "at": entries[0].at}
-        if entries
-        else {"who": "", "at": ""},
+        "registered": registered,
         "shared": _shared(entries),
         "touched": _touched(entries, runs),
         "exports": [_export(entry) for entry in entries if entry.kind == EXPORT],
         "among": _among(entries, runs),
         "of_party": is_party(home),
     }
+
+
+def _unit(status: Status) -> str:
+    """Return whom the page calls protected: persons only if the cap or every release protects them."""
+    persons = bool(status.units) and all(unit.startswith("person/") for unit in status.units)
+    if persons or status.cap_protects == "person":
+        return "person"
+    return "record"
 
 
 def _why_no_cap(entries: Sequence[Entry]) -> str:
@@ -206,7 +219,15 @@ def _run(home: Path, status: Status, run_id: str, entries: Sequence[Entry]) -> J
         audits_of_releases(open_artifacts(home), _cases(released, delta)) if released else ((), ())
     )
     loss = _epsilon(events, delta)
-    return {
+    # The files of a run may be gone; the ledger alone knows what it released.
+    reported: Json = {"asked": None, "sent": [], "without_noise": []}
+    if report is not None:
+        reported = {
+            "asked": finite(report.epsilon),
+            "sent": _sent(report),
+            "without_noise": [f"{access.what} ({access.where})" for access in report.touched],
+        }
+    return reported | {
         "run_id": run_id,
         "flow": own[0].flow,
         "who": ", ".join(dict.fromkeys(entry.who for entry in own)),
@@ -218,16 +239,11 @@ def _run(home: Path, status: Status, run_id: str, entries: Sequence[Entry]) -> J
         "added": _epsilon([entry.event for entry in charged], delta),
         "loss": loss,
         "at_most": at_most,
-        "asked": finite(report.epsilon) if report else None,
         "delta": delta,
         "unit": released[0].protects if released else "record",
         "sure": _sure(loss),
         "noise": _noise(released),
         "files": report is not None,
-        "sent": _sent(report) if report else [],
-        "without_noise": [f"{access.what} ({access.where})" for access in report.touched]
-        if report
-        else [],
         "audits": [asdict(audit) for audit in audits],
         "never_audited": list(never),
     }
