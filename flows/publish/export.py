@@ -50,7 +50,7 @@ STUDENT_FILES = {".json", ".npz", ".safetensors", ".txt", ".model", ".jinja", ".
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
+class BundleContents:
     """Contents of the bundle of a run that has passed the gate.
 
     Attributes:
@@ -121,7 +121,7 @@ def export_run(
     return {"run_id": manifest["run_id"], "folder": str(folder), "files": files} | _checks(facts)
 
 
-def _checked_contents(home: Path, artifacts: Artifacts, manifest: Json) -> Contents:
+def _checked_contents(home: Path, artifacts: Artifacts, manifest: Json) -> BundleContents:
     """Return what the bundle of a run contains; raise an error as `export_run` if a check fails."""
     run = f"runs/{manifest['run_id']}"
     summary, report = gate.shareable(artifacts, manifest)
@@ -132,10 +132,10 @@ def _checked_contents(home: Path, artifacts: Artifacts, manifest: Json) -> Conte
     if card.has_classes:
         student = check_student(artifacts.fetch(f"{run}/student"))
     gate.require_sound_ledger(home, manifest["dataset"])
-    return Contents(manifest, summary, report, card, texts, student, audits, never)
+    return BundleContents(manifest, summary, report, card, texts, student, audits, never)
 
 
-def _facts(home: Path, artifacts: Artifacts, contents: Contents) -> BundleFacts:
+def _facts(home: Path, artifacts: Artifacts, contents: BundleContents) -> BundleFacts:
     """Return the facts for card and manifest, without licence, approval and search."""
     manifest = contents.manifest
     report = contents.report
@@ -158,7 +158,7 @@ def _facts(home: Path, artifacts: Artifacts, contents: Contents) -> BundleFacts:
 
 
 def _search(
-    home: Path, artifacts: Artifacts, contents: Contents, facts: BundleFacts
+    home: Path, artifacts: Artifacts, contents: BundleContents, facts: BundleFacts
 ) -> BundleFacts:
     """Return the facts with the result of the search for copied passages of private rows."""
     overlap = gate.search(home, artifacts, contents.manifest, contents.rows)
@@ -166,7 +166,7 @@ def _search(
     return replace(facts, overlap=overlap, unsearched=unsearched)
 
 
-def _write_bundle(home: Path, contents: Contents, facts: BundleFacts, scratch: Path) -> None:
+def _write_bundle(home: Path, contents: BundleContents, facts: BundleFacts, scratch: Path) -> None:
     """Write all files of a bundle to a scratch folder, sign them, and record the export in the ledger."""
     rows = contents.rows
     table = to_arrow(rows, "synthetic.parquet")
