@@ -200,14 +200,16 @@ def audit(
     """Attack each noisy release of a run with made-up records; open no private row, spend no budget."""
     from flows.config.files import check_config
 
-    state_folder()  # Prefect, which the flow imports, needs it
+    # Prefect, which the flow imports, needs it.
+    state_folder()
     flow, file = flow_and_file(name, config, flow_names())
     values: Json = {}
     if trials is not None:
         values["trials"] = trials
     if whole_run:
         values["pipeline"] = {}
-    if flow == "audit":  # a file of settings of the audit, not of a run
+    # A file of settings of the audit, not of a run.
+    if flow == "audit":
         options = [f"{name}={json.dumps(value)}" for name, value in values.items()]
         checked = _load("audit", file, [*(set_ or []), *options])
     else:
@@ -259,7 +261,8 @@ def advise(  # noqa: PLR0913 - the options of the command
     file = None
     if name or config:
         _, file = flow_and_file(name, config, flow_names())
-    home = state_folder()  # Prefect, which the next imports load, needs it
+    # Prefect, which the next imports load, needs it.
+    home = state_folder()
     from flows.engine.datasets import with_declared_rows
     from flows.engine.plan import numbers_of
     from flows.methods.wasp.calibration import calibrated, density_noise
@@ -352,7 +355,8 @@ def _load(flow: str, file: Path, changes: Sequence[str] | None) -> Any:
     """Return the configuration of a flow."""
     from flows.config.files import load_config
 
-    state_folder()  # Prefect, which the flow imports, needs it
+    # Prefect, which the flow imports, needs it.
+    state_folder()
     return load_config(find_flow(flow).config, file, changes or [])
 
 

@@ -37,7 +37,8 @@ def runs(
     from tasks.reporting.run_summary import RunSummary
 
     if flow is not None:
-        find_flow(flow)  # an unknown name is an error
+        # An unknown name is an error.
+        find_flow(flow)
     home = state_folder()
     rows = []
     artifacts = open_artifacts(home)
