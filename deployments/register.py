@@ -7,7 +7,6 @@ Values that a person edited on the server stay until then; schedules always stay
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
@@ -15,6 +14,7 @@ from prefect.client.schemas.responses import DeploymentResponse
 from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 
 from connectors.interfaces.errors import WaspError
+from connectors.interfaces.json_values import Json
 from connectors.interfaces.redaction import redact
 from deployments.automations import declare
 from deployments.registry import POOL, PREFECT_FILE, deployments
@@ -42,14 +42,13 @@ def register(client: SyncPrefectClient) -> Iterator[str]:
     versions = {deployment.name: deployment.version for deployment in deployments()}
     stored = {name: _read(client, name) for name in versions}
     new = [name for name, deployment in stored.items() if deployment is None]
-    outdated = [
-        name
-        for name, deployment in stored.items()
-        if deployment and deployment.version != versions[name]
-    ]
+    present = {name: deployment for name, deployment in stored.items() if deployment}
+    # An unchanged version is not written again: values that a person edited on the server stay.
+    outdated = [name for name in present if present[name].version != versions[name]]
     _deploy([*new, *outdated])
-    for deployment in stored.values():
-        if deployment and deployment.paused:  # `prefect deploy` activates it
+    # `prefect deploy` activates a deployment that a person has paused.
+    for deployment in present.values():
+        if deployment.paused:
             client.pause_deployment(deployment.id)
     written = len(new) + len(outdated)
     yield f"deployments: {written} registered, {len(versions) - written} unchanged"
@@ -59,7 +58,7 @@ def register(client: SyncPrefectClient) -> Iterator[str]:
         yield f"  updated: {', '.join(outdated)}. Values that were edited on the server are replaced, schedules stay"
 
 
-def pool_template() -> dict[str, Any]:
+def pool_template() -> Json:
     """Return the job template of the work pool: a run chooses neither command nor environment."""
     return {
         # Without `env`: Prefect would merge the variables of a run into it.

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -15,6 +14,7 @@ from prefect import Flow
 from prefect.utilities.callables import parameter_schema
 
 from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.json_values import Json
 from flows.catalog import flows
 from flows.config.extends import FLOW_KEY, SHIPPED, merge, read_layers
 from flows.config.files import check_config
@@ -30,7 +30,7 @@ POOL = "wasp"
 class Deployment:
     """A deployment: its entry of prefect.yaml, with the parameters of its form."""
 
-    entry: Mapping[str, Any]
+    entry: Json
 
     @property
     def name(self) -> str:
@@ -45,25 +45,22 @@ class Deployment:
         return flow
 
     @cached_property
-    def parameters(self) -> dict[str, Any]:
+    def parameters(self) -> Json:
         """Parameters of a run: those of the entry, or the values of its configuration without the blank fields.
 
         `data_root` is excluded, because it depends on the machine of the run (see `enter_data_folder`).
         """
         if "config" not in self.entry:
-            parameters: dict[str, Any] = self.entry["parameters"]
+            parameters: Json = self.entry["parameters"]
             return parameters
-        model = next(
-            entry.config for entry in flows() if entry.entrypoint == self.entry["entrypoint"]
-        )
+        entrypoint = self.entry["entrypoint"]
+        model = next(entry.config for entry in flows() if entry.entrypoint == entrypoint)
         path = SHIPPED / f"{self.entry['config']}.yaml"
-        written = {
-            name: value for name, value in merge(read_layers(path)).items() if name != FLOW_KEY
-        }
+        written = merge(read_layers(path))
+        # The deployment names the flow.
+        written.pop(FLOW_KEY, None)
         config = check_config(model, written, str(path))
-        values: dict[str, Any] = config.model_dump(
-            mode="json", exclude={"data_root"}, exclude_none=True
-        )
+        values: Json = config.model_dump(mode="json", exclude={"data_root"}, exclude_none=True)
         for field in self.entry.get("blank", ()):
             *groups, last = field.split(".")
             group = values
@@ -88,7 +85,7 @@ def deployments() -> list[Deployment]:
     ]
 
 
-def form(name: str) -> dict[str, Any]:
+def form(name: str) -> Json:
     """Return the configuration and version of a deployment: a step of `prefect deploy`, which fills in its entry."""
     deployment = next(
         deployment for deployment in deployments() if deployment.entry["name"] == name
@@ -102,6 +99,7 @@ def enter_data_folder() -> dict[str, str]:
     Prefect executes this pull step in the process of each run, before it imports the flow.
     """
     folder = Path(os.environ.get("WASP_DATA") or state_folder()).expanduser()
+    # Relative paths of a configuration start in the working folder of the process.
     try:
         os.chdir(folder)
     except OSError as error:

@@ -57,7 +57,8 @@ def up() -> Iterator[str]:
             yield "the stack runs with the settings of its start; to change them, run make down first"
         else:
             settings = settings_of(home)
-            end(stack_processes(folder), seconds=10)  # of a supervisord that was killed
+            # Of a supervisord that was killed.
+            end(stack_processes(folder), seconds=10)
             _check_ports(settings)
             (folder / "mlflow_accounts.db").unlink(missing_ok=True)
             supervisor.launch(programs(settings), stack_environment(settings))
@@ -74,9 +75,8 @@ def up() -> Iterator[str]:
         yield from registered.stdout.splitlines()
         yield supervisor.start("worker")
         supervisor.wait("mlflow", lambda: _is_healthy(f"{settings.mlflow}/health"))
-        if any(
-            (home / "runs").glob("*/mlflow.json")
-        ):  # MLflow may have missed runs while it was away
+        # MLflow may have missed runs while it was away.
+        if any((home / "runs").glob("*/mlflow.json")):
             pushed = _run(settings, "flows.cli.main", "push", "--all")
             yield f"experiments: {pushed.stdout.strip().splitlines()[-1]}"
         supervisor.wait("worker", lambda: supervisor.states()["worker"][0] == "RUNNING")
@@ -91,19 +91,20 @@ def down() -> Iterator[str]:
         is_served = supervisor.has_started("prefect")
         count = len(stack_processes(folder))
         supervisor.stop("worker")
-        end(stack_processes(folder, "worker"), seconds=20)  # its runs
+        # Runs of the worker have sessions of their own, which supervisord does not stop.
+        end(stack_processes(folder, "worker"), seconds=20)
         if is_served and (crashed := _crash_left_runs(stored_settings(folder))):
             yield f"{crashed} active runs were marked crashed; Retry continues them"
         supervisor.stop("mlflow")
         supervisor.stop("prefect")
-        end(stack_processes(folder), seconds=20)  # supervisord, and what it left
+        # supervisord, and what it left.
+        end(stack_processes(folder), seconds=20)
         for name in ("settings.json", "env"):
             (folder / name).unlink(missing_ok=True)
-        yield (
-            f"stopped {count} processes; all data remains in {folder.parent}"
-            if count
-            else "nothing was running"
-        )
+        if count:
+            yield f"stopped {count} processes; all data remains in {folder.parent}"
+        else:
+            yield "nothing was running"
 
 
 def status() -> Iterator[str]:
@@ -112,8 +113,10 @@ def status() -> Iterator[str]:
     if not states:
         yield "nothing was started here; run make up"
     for name, (state, pid) in states.items():
-        running = f"running, process {pid}"
-        yield f"{name:<10} {running if state == 'RUNNING' else f'is {state.lower()} (make up starts it)'}"
+        shown = f"is {state.lower()} (make up starts it)"
+        if state == "RUNNING":
+            shown = f"running, process {pid}"
+        yield f"{name:<10} {shown}"
 
 
 @contextmanager
@@ -177,11 +180,9 @@ def _write_shell_file(settings: Settings) -> None:
 
 
 def _summary(settings: Settings) -> Iterator[str]:
-    access = (
-        f"user {settings.account[0]}, password of WASP_AUTH"
-        if settings.auth
-        else "no password; this machine only"
-    )
+    access = "no password; this machine only"
+    if settings.auth:
+        access = f"user {settings.account[0]}, password of WASP_AUTH"
     yield from (
         "",
         f"Prefect    {settings.prefect}        start and watch runs",

@@ -93,30 +93,14 @@ def stored_settings(folder: Path) -> Settings:
 def programs(settings: Settings) -> dict[str, list[str]]:
     """Return the commands of the servers and the worker, in the order of their start."""
     python = [sys.executable, "-m"]
-    prefect = [
-        *python,
-        "prefect",
-        "server",
-        "start",
-        "--host",
-        HOST,
-        "--port",
-        str(settings.prefect_port),
-    ]
+    prefect = [*python, "prefect", "server", "start"]
+    prefect += ["--host", HOST, "--port", str(settings.prefect_port)]
+    mlflow = [*python, "mlflow", "server", "--workers", "2"]
+    mlflow += ["--host", HOST, "--port", str(settings.mlflow_port)]
     # Clients upload files to MLflow and do not access its folder.
-    mlflow = [
-        *python,
-        "mlflow",
-        "server",
-        "--workers",
-        "2",
-        "--host",
-        HOST,
-        "--port",
-        str(settings.mlflow_port),
-    ]
     mlflow += ["--artifacts-destination", f"{settings.home}/mlartifacts"]
-    mlflow += ["--app-name", "basic-auth"] if settings.auth else []
+    if settings.auth:
+        mlflow += ["--app-name", "basic-auth"]
     worker = [*python, "prefect", "worker", "start", "--pool", POOL, "--type", "process"]
     worker += ["--name", "local", "--install-policy", "never"]
     return {"prefect": prefect, "mlflow": mlflow, "worker": worker}
@@ -158,6 +142,7 @@ def stack_environment(settings: Settings) -> dict[str, str]:
     inherited = {
         name: value for name, value in os.environ.items() if not name.startswith(ELSEWHERE)
     }
+    # In ascending precedence: the user's own databases replace the files, and the stack's settings the user's.
     environment = databases | inherited | quiet | client_environment(settings)
     environment |= {
         "WASP_DATA": str(settings.data),
@@ -165,7 +150,8 @@ def stack_environment(settings: Settings) -> dict[str, str]:
         "PREFECT_SERVER_ENCRYPTION_KEY": keys["encryption_key"],
         "PREFECT_SERVER_UI_API_URL": f"{settings.prefect}/api",
         "PREFECT_LOGGING_SERVER_LEVEL": "WARNING",
-        "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "events,flow_runs",  # flow runs go after 90 days
+        # Flow runs go after 90 days.
+        "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "events,flow_runs",
         "PREFECT_WORKER_QUERY_SECONDS": "3",
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
     }
@@ -200,6 +186,7 @@ def _write_mlflow_auth(folder: Path) -> Path:
 
 def stack_secrets(folder: Path) -> dict[str, str]:
     """Return the keys with which the servers encrypt and sign; create them if missing."""
+    # Kept over restarts: with other keys, stored Secret blocks and sessions could not be read.
     file = folder / "kept.json"
     if not file.exists():
         encryption = urlsafe_b64encode(os.urandom(32)).decode()

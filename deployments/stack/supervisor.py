@@ -83,10 +83,10 @@ class Supervisor:
         sections = [_HEAD.format(socket=_escaped(self.socket))]
         for name, command in programs.items():
             script = f"export {PROGRAM}={name}; exec {shlex.join(command)}"
-            if (
-                name != "worker"
-            ):  # children of a server that was killed still use its port; a worker's runs go on
-                script = f"{shlex.join([sys.executable, '-m', __name__, str(self.folder), name])}; {script}"
+            # Children of a server that was killed still use its port; a worker's runs go on.
+            if name != "worker":
+                ending = shlex.join([sys.executable, "-m", __name__, str(self.folder), name])
+                script = f"{ending}; {script}"
             sections.append(
                 _PROGRAM.format(name=name, command=_escaped(shlex.join(["/bin/sh", "-c", script])))
             )
@@ -100,10 +100,13 @@ class Supervisor:
 
     def start(self, name: str) -> str:
         """Start a program unless it runs; return the line to print."""
-        is_new = not self.has_started(name)
-        if is_new:
+        state = "already running"
+        if not self.has_started(name):
+            state = "starting"
+            # Without a wait: `wait` reports a program that dies, with the end of its log.
             self._rpc.startProcess(name, False)
-        return f"{name:<10} {'starting' if is_new else 'already running'}, process {self.states()[name][1]}"
+        _, process = self.states()[name]
+        return f"{name:<10} {state}, process {process}"
 
     def has_started(self, name: str) -> bool:
         """Return True for a program that runs or is about to."""
@@ -120,11 +123,13 @@ class Supervisor:
         while not ready():
             is_dead = self.states().get(name, ("",))[0] in ("FATAL", "EXITED")
             if is_dead or time.monotonic() > deadline:
-                problem = (
-                    "ended at its start" if is_dead else f"did not respond within {seconds:.0f} s"
-                )
+                problem = f"did not respond within {seconds:.0f} s"
+                if is_dead:
+                    problem = "ended at its start"
                 log = self.folder / "logs" / f"{name}.log"
-                text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+                text = ""
+                if log.exists():
+                    text = log.read_text(encoding="utf-8", errors="replace")
                 tail = "\n".join(text.splitlines()[-12:])
                 raise WaspError(
                     f"{name} {problem}. The end of {log}:\n{tail}\n"
@@ -143,13 +148,12 @@ def stack_processes(folder: Path, program: str = "") -> list[psutil.Process]:
     for process in psutil.process_iter():
         try:
             environment = process.environ()
-            is_ours = environment.get(MARK) == str(folder) and program in (
-                "",
-                environment.get(PROGRAM),
-            )
-            if is_ours and process.status() != psutil.STATUS_ZOMBIE:
+            is_ours = environment.get(MARK) == str(folder)
+            is_of_program = program in ("", environment.get(PROGRAM))
+            if is_ours and is_of_program and process.status() != psutil.STATUS_ZOMBIE:
                 members.append(process)
-        except (psutil.Error, OSError):  # of another user, or ended meanwhile
+        # The process is of another user, or ended meanwhile.
+        except (psutil.Error, OSError):
             continue
     return [process for process in members if process.pid != os.getpid()]
 

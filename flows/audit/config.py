@@ -55,8 +55,8 @@ class AuditConfig(Strict):
         """Return the configuration of the audited run; its file names the flow, or the file's name begins with it."""
         require_addresses(self)
         path = find_permitted_config("config", self.config)
-        config = load_config(
-            find_method(flow_of(path, flow_names())).config, path, self.changes or []
-        )
+        method = find_method(flow_of(path, flow_names()))
+        config = load_config(method.config, path, self.changes or [])
+        # Changes may name further addresses.
         require_addresses(config)
         return config

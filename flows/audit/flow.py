@@ -6,19 +6,18 @@ whole run of WASP with many canaries is attacked (Steinke, Nasr and Jagielski 20
 public: an audit opens no private row and spends no budget.
 """
 
-from typing import Any
-
 from prefect import flow
 from prefect.artifacts import create_markdown_artifact
 
 from connectors.interfaces.errors import AuditError
+from connectors.interfaces.json_values import Json
 from flows.audit import text
 from flows.audit.config import AuditConfig
 from flows.audit.run import attack, audit_name, auditing
 
 
 @flow(name="audit", flow_run_name=audit_name, validate_parameters=True)
-def audit(config: AuditConfig) -> dict[str, Any]:
+def audit(config: AuditConfig) -> Json:
     """Attack each release that a run would draw, and optionally a whole run.
 
     Compare proven with claimed epsilon.

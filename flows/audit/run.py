@@ -15,6 +15,7 @@ from prefect.states import Completed
 
 from connectors.artifacts.store import Artifacts
 from connectors.interfaces.errors import ConfigError, WaspError
+from connectors.interfaces.json_values import Json
 from flows.audit import text
 from flows.audit.config import AuditConfig
 from flows.audit.whole_run import attack_whole_run, plan_whole_run, whole_run_config
@@ -37,10 +38,12 @@ from tasks.reporting.templates import template
 def audit_name() -> str:
     """Return the flow run name from the audited configuration, trials and pipeline attack."""
     values = runtime.flow_run.parameters["config"]
+    # Prefect passes the parameters of a served flow as plain values.
     config = values if isinstance(values, AuditConfig) else AuditConfig.model_validate(values)
-    return (
-        f"audit-{Path(config.config).stem}-n{config.trials}{'-pipeline' if config.pipeline else ''}"
-    )
+    name = f"audit-{Path(config.config).stem}-n{config.trials}"
+    if config.pipeline:
+        name += "-pipeline"
+    return name
 
 
 def attacks_of(config: AuditConfig) -> list[Attack]:
@@ -56,21 +59,25 @@ def attacks_of(config: AuditConfig) -> list[Attack]:
     return attacks
 
 
-def planned(config: AuditConfig) -> dict[str, Any]:
+def planned(config: AuditConfig) -> Json:
     """Return the plan of an audit: mechanisms, claims and draws.
 
     It opens no private rows and spends no budget.
     """
     mechanisms = [attack.claims for attack in attacks_of(config)]
-    whole = plan_whole_run(config, config.pipeline) if config.pipeline else None
+    whole = None
+    dollars = 0.0
+    if config.pipeline:
+        whole = plan_whole_run(config, config.pipeline)
+        dollars = whole["dollars_about"]
     return {
         "flow": "audit",
         "opens": None,
         "epsilon_spent": 0.0,
-        "dollars_about": whole["dollars_about"] if whole else 0.0,
+        "dollars_about": dollars,
         "trials": config.trials,
         "confidence": CONFIDENCE,
-        # equally often with and without the canary
+        # Equally often with and without the canary.
         "draws": 2 * config.trials * sum(int(mechanism["releases"]) for mechanism in mechanisms),
         "mechanisms": mechanisms,
         "pipeline": whole,
@@ -80,7 +87,9 @@ def planned(config: AuditConfig) -> dict[str, Any]:
 
 def _problems(config: AuditConfig) -> list[WaspError]:
     """Return the problems of the attacked whole run; empty without one."""
-    return problems_of(whole_run_config(config), state_folder()) if config.pipeline else []
+    if config.pipeline is None:
+        return []
+    return problems_of(whole_run_config(config), state_folder())
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +101,7 @@ class AuditRun:
     manifest: RunManifest
     started: float = field(default_factory=time.monotonic)
 
-    def attack_whole_run(self) -> dict[str, Any] | None:
+    def attack_whole_run(self) -> Json | None:
         """Attack a whole run, in this thread, which an interruption of the flow reaches; None if not configured."""
         if self.config.pipeline is None:
             return None
@@ -101,16 +110,14 @@ class AuditRun:
             advance(1)
         return result
 
-    def finish(
-        self, mechanisms: Sequence[dict[str, Any]], whole: dict[str, Any] | None
-    ) -> dict[str, Any]:
+    def finish(self, mechanisms: Sequence[Json], whole: Json | None) -> Json:
         """Write findings and figures, close the manifest and return the findings."""
         run_id = self.manifest.values["run_id"]
         artifacts = self.manifest.artifacts
         path = f"runs/{run_id}/audit.json"
-        passed = all(
-            mechanism["passed"] for mechanism in (*mechanisms, *([whole] if whole else []))
-        )
+        passed = all(mechanism["passed"] for mechanism in mechanisms)
+        if whole is not None:
+            passed = passed and whole["passed"]
         result = {
             "run_id": run_id,
             "flow": "audit",
@@ -128,8 +135,11 @@ class AuditRun:
         }
         artifacts.write_text(path, json.dumps(result, indent=2, allow_nan=False))
         write_page(artifacts, run_id)
-        error = None if passed else text.red(result)
-        self.manifest.update(state="done" if passed else "failed", ended=now(), error=error)
+        # Findings first: a manifest that is done promises that they exist.
+        if passed:
+            self.manifest.update(state="done", ended=now(), error=None)
+        else:
+            self.manifest.update(state="failed", ended=now(), error=text.red(result))
         return result
 
 
@@ -141,7 +151,7 @@ def write_page(artifacts: Artifacts, run_id: str) -> Path:
     return artifacts.write_text(f"runs/{run_id}/report.html", page_of(json.loads(stored)))
 
 
-def page_of(result: dict[str, Any]) -> str:
+def page_of(result: Json) -> str:
     """Return the HTML page of findings; equal findings yield equal pages."""
     shown = {
         "sentence": text.sentence(result),
@@ -163,6 +173,7 @@ def auditing(config: AuditConfig) -> Iterator[AuditRun]:
         raise_problems(_problems(config))
         artifacts = open_artifacts(home)
         artifacts.check()
+        # Time and random digits: two audits of one second may run at once.
         stated = attacks[0].claims["epsilon_stated"]
         run_id = f"audit-e{stated:g}-{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(2)}"
         context.folder = home / "runs" / run_id

@@ -1,23 +1,20 @@
 """Format the plan and results of an audit for the terminal and the run page."""
 
-from typing import Any
-
 from connectors.interfaces.counts import counted, duration
+from connectors.interfaces.json_values import Json
 from connectors.interfaces.money import format_dollars
 from tasks.accounting.guarantee import epsilon_text
 from tasks.reporting.terminal import table
 
 
-def plan(value: dict[str, Any]) -> str:
+def plan(value: Json) -> str:
     """Return the plan of an audit as text."""
-    money = (
-        f"about {format_dollars(value['dollars_about'])} dollars for the whole run"
-        if value["dollars_about"]
-        else ""
-    )
+    money = "no money"
+    if value["dollars_about"]:
+        money = f"about {format_dollars(value['dollars_about'])} dollars for the whole run"
     lines = [
         "opens         nothing private: all records are synthetic or public",
-        f"spends        no budget; {money or 'no money'}",
+        f"spends        no budget; {money}",
         f"draws         {value['draws']} noisy releases: {value['trials']} runs with and {value['trials']} without the "
         f"canary for {counted(len(value['mechanisms']), 'mechanism')}",
         f"bounds        hold with confidence {value['confidence']:g}",
@@ -40,27 +37,28 @@ def plan(value: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def summary(value: dict[str, Any]) -> str:
+def summary(value: Json) -> str:
     """Return table, verdict and path of a finished audit as text."""
-    lines = [_row(line) for line in findings(value)]
+    rows = [_row(line) for line in findings(value)]
     page = value["audit"].replace("audit.json", "report.html")
-    return "\n".join(
-        [
-            *(table([list(line.values()) for line in lines], tuple(lines[0])), "", sentence(value)),
-            *(f"canaries    {line}" for line in _guesses(value)),
-            *(f"note        {line}" for line in notes(value)),
-            *(f"red         {line}" for line in reasons(value)),
-            *("", f"findings    {value['audit']}", f"report      {page}"),
-        ]
-    )
+    lines = [table([list(row.values()) for row in rows], tuple(rows[0])), "", sentence(value)]
+    lines += [f"canaries    {line}" for line in _guesses(value)]
+    lines += [f"note        {line}" for line in notes(value)]
+    lines += [f"red         {line}" for line in reasons(value)]
+    lines += ["", f"findings    {value['audit']}", f"report      {page}"]
+    return "\n".join(lines)
 
 
-def findings(value: dict[str, Any]) -> list[dict[str, Any]]:
+def findings(value: Json) -> list[Json]:
     """Return the findings of each mechanism and of the whole run, if it was attacked."""
-    return [*value["mechanisms"], *([value["pipeline"]] if value.get("pipeline") else [])]
+    lines = list(value["mechanisms"])
+    # Findings of earlier versions have no such key.
+    if value.get("pipeline"):
+        lines.append(value["pipeline"])
+    return lines
 
 
-def sentence(value: dict[str, Any]) -> str:
+def sentence(value: Json) -> str:
     """Return the verdict, its basis and its cost as a sentence."""
     head = "No attack proves more than is claimed" if value["passed"] else "Audit is RED"
     return (
@@ -69,17 +67,18 @@ def sentence(value: dict[str, Any]) -> str:
     )
 
 
-def _guesses(value: dict[str, Any]) -> list[str]:
+def _guesses(value: Json) -> list[str]:
     """Return the finding of each attack on a whole run, if one was attacked."""
-    attacks = value["pipeline"]["attacks"] if value["pipeline"] else []
+    if not value["pipeline"]:
+        return []
     return [
         f"whole run, by {attack['what']}: AUC {attack['auc']:.3f}, {attack['correct']} of {attack['guesses']} guesses "
         f"correct, at least epsilon {attack['bound']:.4f}"
-        for attack in attacks
+        for attack in value["pipeline"]["attacks"]
     ]
 
 
-def notes(value: dict[str, Any]) -> list[str]:
+def notes(value: Json) -> list[str]:
     """Return notes on mechanisms whose accounted epsilon exceeds the stated one."""
     return [
         f"{mechanism['mechanism']}: the printed epsilon {epsilon_text(mechanism['epsilon_stated'])} is no guarantee "
@@ -90,7 +89,7 @@ def notes(value: dict[str, Any]) -> list[str]:
     ]
 
 
-def red(value: dict[str, Any]) -> str:
+def red(value: Json) -> str:
     """Return the problem and the required action as a message."""
     return (
         f"The audit is red: {'; '.join(reasons(value))}. Share nothing that was released with this mechanism and "
@@ -98,37 +97,40 @@ def red(value: dict[str, Any]) -> str:
     )
 
 
-def reasons(value: dict[str, Any]) -> list[str]:
+def reasons(value: Json) -> list[str]:
     """Return the reasons for a red audit, empty if it passed."""
     problems = []
     whole = value["pipeline"]
     for mechanism in value["mechanisms"]:
         name = mechanism["mechanism"]
-        problems += [] if mechanism["sound"] else [_too_much(mechanism)]
-        problems += (
-            [] if mechanism["fresh"] else [f"{name}: noise is not fresh ({mechanism['freshness']})"]
-        )
-        problems += (
-            []
-            if mechanism["number_kept"]
-            else [f"{name}: more releases than planned ({mechanism['number']})"]
-        )
-    return problems if whole is None or whole["passed"] else [*problems, _too_much(whole)]
+        if not mechanism["sound"]:
+            problems.append(_too_much(mechanism))
+        if not mechanism["fresh"]:
+            problems.append(f"{name}: noise is not fresh ({mechanism['freshness']})")
+        if not mechanism["number_kept"]:
+            problems.append(f"{name}: more releases than planned ({mechanism['number']})")
+    if whole is not None and not whole["passed"]:
+        problems.append(_too_much(whole))
+    return problems
 
 
-def _too_much(mechanism: dict[str, Any]) -> str:
+def _too_much(mechanism: Json) -> str:
     return (
         f"{mechanism['mechanism']}: epsilon {epsilon_text(mechanism['epsilon_claimed'])} is claimed, at least "
         f"{_epsilon(mechanism)} is proven at delta {mechanism['delta']:g}"
     )
 
 
-def _epsilon(finding: dict[str, Any]) -> str:
+def _epsilon(finding: Json) -> str:
     return f"epsilon {finding['epsilon_proven']:.4f}"
 
 
-def _row(line: dict[str, Any]) -> dict[str, Any]:
+def _row(line: Json) -> Json:
     """Return the row of a mechanism, or of the whole run, in the table of an audit."""
+    verdict = "passed" if line["passed"] else "RED"
+    # A whole run has no finding about fresh noise or a printed epsilon.
+    if not line.get("stated_holds", True):
+        verdict += ", stated is no guarantee"
     return {
         "mechanism": line["mechanism"],
         "protects": f"{line['protects']}, {line['adjacency']}",
@@ -137,6 +139,5 @@ def _row(line: dict[str, Any]) -> dict[str, Any]:
         "proven at least": epsilon_text(line["epsilon_proven"]),
         "fresh noise": "yes" if line.get("fresh", True) else "NO",
         "releases": line["releases"],
-        "verdict": ("passed" if line["passed"] else "RED")
-        + ("" if line.get("stated_holds", True) else ", stated is no guarantee"),
+        "verdict": verdict,
     }

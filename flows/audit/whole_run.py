@@ -13,11 +13,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from connectors.interfaces.errors import AuditError, ConfigError
+from connectors.interfaces.json_values import Json
 from connectors.interfaces.rows import RowsRef
 from connectors.models.ngram.counts import fit_likelihood
 from flows.audit.config import AuditConfig, PipelineAttack
@@ -41,6 +41,7 @@ ROWS = f"builtin:{TASK}/private.parquet"
 """Task and synthetic rows that ship with the project, and stand in for the private rows."""
 CONFIDENCE = 0.95
 """Joint confidence of the lower bounds of both attacks."""
+# Two attacks, by votes and by texts: each may fail with half of the joint probability (union bound).
 CONFIDENCE_EACH = 1 - (1 - CONFIDENCE) / 2
 PASSED = ("WASP_DATA", "WASP_SECRET_")
 HIDDEN = ("WASP_", "PREFECT_", "MLFLOW_")
@@ -59,13 +60,17 @@ def whole_run_config(config: AuditConfig, rows: str = ROWS) -> WaspConfig:
             f"pipeline: a whole run is attacked by the votes of private rows, which a run of {config.config} does not "
             "draw. Name a configuration of wasp with method.guidance: votes and `private`, or remove pipeline."
         )
-    person = {"person": "person"} if wasp.privacy.protects == "person" else {}
+    private = {"path": rows, "name": "stand-ins"}
+    if wasp.privacy.protects == "person":
+        private["person"] = "person"
     values = wasp.model_dump(mode="json") | {
+        "task": TASK,
+        "private": private,
         "test": None,
         "public": None,
         "student": {"kind": "linear"},
     }
-    values |= {"task": TASK, "private": {"path": rows, "name": "stand-ins"} | person}
+    # All stand-ins are used: the number alone would no longer imply the larger noise of the sample.
     if wasp.private.takes_exactly:
         values["privacy"] |= {"adjacency": "replace_one"}
     values["evaluation"] = {"fid_reference": "none"}
@@ -88,7 +93,7 @@ def vote_noise_of(wasp: WaspConfig) -> VoteNoise:
     return votes.noise
 
 
-def plan_whole_run(config: AuditConfig, attack: PipelineAttack) -> dict[str, Any]:
+def plan_whole_run(config: AuditConfig, attack: PipelineAttack) -> Json:
     """Return size, claims and cost of the attack on a whole run."""
     wasp = whole_run_config(config)
     plan = numbers_of(wasp)
@@ -96,7 +101,7 @@ def plan_whole_run(config: AuditConfig, attack: PipelineAttack) -> dict[str, Any
     return claims | {name: plan[name] for name in ("samples", "dollars_about", "models")}
 
 
-def attack_whole_run(config: AuditConfig, attack: PipelineAttack, home: Path) -> dict[str, Any]:
+def attack_whole_run(config: AuditConfig, attack: PipelineAttack, home: Path) -> Json:
     """Insert canaries into public rows, execute the run, attack it, and return claimed and proven epsilon.
 
     Its files are in the private zone, where `wasp clean` finds them if this process is killed. AuditError with the
@@ -104,6 +109,7 @@ def attack_whole_run(config: AuditConfig, attack: PipelineAttack, home: Path) ->
     """
     started = time.monotonic()
     wasp = whole_run_config(config)
+    # `wasp clean` removes folders with this prefix and suffix if a process died while it wrote them.
     zone = home / "private"
     zone.mkdir(mode=0o700, parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(
@@ -117,11 +123,9 @@ def attack_whole_run(config: AuditConfig, attack: PipelineAttack, home: Path) ->
         rows = write_rows(others, canaries, folder)
         run = folder / "home" / "runs" / _execute(whole_run_config(config, rows), folder)
         noise = vote_noise_of(wasp)
-        names = (
-            "synthetic.parquet",
-            *(f"iteration={number}/release.parquet" for number in range(noise.releases)),
-        )
-        texts, *releases = (pd.read_parquet(run / name, partitioning=None) for name in names)
+        files = [run / "synthetic.parquet"]
+        files += [run / f"iteration={number}/release.parquet" for number in range(noise.releases)]
+        texts, *releases = [pd.read_parquet(file, partitioning=None) for file in files]
         evidence = Evidence(
             texts, releases, canaries, others, tools.embedder, noise, fit_likelihood
         )
@@ -148,6 +152,7 @@ def write_rows(others: Sequence[tuple[str, str]], canaries: Sequence[Canary], fo
 
 def _execute(wasp: WaspConfig, folder: Path) -> str:
     """Execute a run; return its id. An interruption of this process kills the run's."""
+    # The process below cannot reach the auditor's Prefect server; it inherits the keys of Secret blocks.
     for plm in wasp.plms:
         if plm.key is not None:
             load_secret(plm.key)
@@ -161,7 +166,9 @@ def _execute(wasp: WaspConfig, folder: Path) -> str:
         log.seek(0)
         lines = log.read().strip().splitlines()
     if run.returncode:
-        why = lines[-1] if lines else f"exit code {run.returncode}"
+        why = f"exit code {run.returncode}"
+        if lines:
+            why = lines[-1]
         raise AuditError(f"The run with canaries failed, so nothing was attacked: {why}")
     return str(json.loads(run.stdout.strip().splitlines()[-1])["run_id"])
 
@@ -178,7 +185,7 @@ def _environment(folder: Path) -> dict[str, str]:
     return passed | DEFAULTS | own
 
 
-def _claims(attack: PipelineAttack, noise: VoteNoise) -> dict[str, Any]:
+def _claims(attack: PipelineAttack, noise: VoteNoise) -> Json:
     """Return the claims of the run; `epsilon_most`: the bound if every guess is correct, which none exceeds."""
     most = one_run_bound(
         attack.canaries, attack.guesses, attack.guesses, noise.delta, CONFIDENCE_EACH

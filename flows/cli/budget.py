@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from connectors.interfaces.counts import counted
 from connectors.interfaces.errors import ConfigError, LedgerError
+from connectors.interfaces.json_values import Json
 from flows.cli.common import Output, command, command_group
 from flows.runtime.state_folder import current_user, state_folder
 from flows.runtime.stores import open_ledger
@@ -27,7 +28,9 @@ budget = command_group("Show, cap, back up and verify the privacy ledger.")
 def show(dataset: Annotated[str | None, typer.Argument()] = None) -> Output:
     """Show cap, spent and remaining budget of one dataset or of all."""
     ledger = open_ledger(state_folder())
-    return _statuses(ledger, [ledger.find(dataset)] if dataset else ledger.datasets())
+    if dataset is None:
+        return _statuses(ledger, ledger.datasets())
+    return _statuses(ledger, [ledger.find(dataset)])
 
 
 @command(budget)
@@ -59,11 +62,9 @@ def cap(  # noqa: PLR0913 - the options of a command
         raise ConfigError(
             "--trainings-epsilon, --trainings-delta: only one of them is set. Set both or neither."
         )
-    part = (
-        None
-        if trainings_epsilon is None or trainings_delta is None
-        else (trainings_epsilon, trainings_delta)
-    )
+    part = None
+    if trainings_epsilon is not None and trainings_delta is not None:
+        part = (trainings_epsilon, trainings_delta)
     ledger = open_ledger(state_folder())
     if declare:
         ledger.register(dataset, f"declared {dataset}", [], current_user())
@@ -134,8 +135,10 @@ def restore(file: Path) -> Output:
     from flows.storage import ledger_backup
 
     value = ledger_backup.restore(file)
-    previous = f". Previous ledger: {value['previous']}" if value["previous"] else ""
-    return Output(value, lambda value: f"{value['file']} restored: {_counted(value)}{previous}")
+    text = f"{value['file']} restored: {_counted(value)}"
+    if value["previous"]:
+        text += f". Previous ledger: {value['previous']}"
+    return Output(value, lambda _: text)
 
 
 @command(budget)
@@ -149,7 +152,7 @@ def report(
     from flows.publish.ledger_page import write_page
 
     result = write_page(dataset, out)
-    return Output(result, lambda value: str(value["page"]), 1 if result["problems"] else 0)
+    return Output(result, lambda value: str(value["page"]), int(bool(result["problems"])))
 
 
 @command(budget)
@@ -159,7 +162,7 @@ def verify(dataset: Annotated[str | None, typer.Argument()] = None) -> Output:
 
     problems = open_ledger(state_folder()).verify(dataset, second=second_opinion)
     text = "\n".join(f"PROBLEM  {problem}" for problem in problems) or "the privacy ledger is sound"
-    return Output({"problems": problems}, lambda _: text, 1 if problems else 0)
+    return Output({"problems": problems}, lambda _: text, int(bool(problems)))
 
 
 def _statuses(ledger: PrivacyLedger, names: Iterable[str]) -> Output:
@@ -167,15 +170,16 @@ def _statuses(ledger: PrivacyLedger, names: Iterable[str]) -> Output:
     return Output({"datasets": statuses}, _status_table)
 
 
-def _without_infinity(value: dict[str, Any]) -> dict[str, Any]:
+def _without_infinity(value: Json) -> Json:
+    # JSON has no infinity, and a strict reader refuses Python's form of it.
     return {name: None if item == float("inf") else item for name, item in value.items()}
 
 
-def _counted(value: dict[str, Any]) -> str:
+def _counted(value: Json) -> str:
     return f"{counted(len(value['datasets']), 'dataset')}, sound"
 
 
-def _status_table(value: dict[str, Any]) -> str:
+def _status_table(value: Json) -> str:
     from tasks.accounting.guarantee import epsilon_text
     from tasks.reporting.terminal import table
 
@@ -185,8 +189,8 @@ def _status_table(value: dict[str, Any]) -> str:
             _cap(status),
             epsilon_text(status["spent"]),
             f"{status['reserved']:.4f}",
-            "no limit" if status["left"] is None else f"{status['left']:.4f}",
-            "-" if status["delta"] is None else f"{status['delta']:g}",
+            _number(status["left"], ".4f", "no limit"),
+            _number(status["delta"], "g"),
             status["releases"],
             ", ".join(status["units"]) or "-",
             "yes: released without noise" if status["exposed"] else "no",
@@ -213,27 +217,36 @@ def _status_table(value: dict[str, Any]) -> str:
     )
 
 
-def _together(status: dict[str, Any]) -> list[str]:
+def _number(value: float | None, form: str, missing: str = "-") -> str:
+    if value is None:
+        return missing
+    return format(value, form)
+
+
+def _together(status: Json) -> list[str]:
     """Return a line that explains the rest of a cap if spent and reserved epsilon do not add up to it."""
     spent = status["spent"]
     reserved = status["reserved"]
     left = status["left"]
     if not spent or not reserved or not left:
         return []
+    # Epsilons of Gaussian releases compose below their sum, which a reader of the table takes for an error.
     return [
         f"{status['dataset']}: epsilons do not add up. Spent {spent:.4g} and reserved {reserved:.4g} together cost "
         f"{status['cap'] - left:.4g}"
     ]
 
 
-def _group(status: dict[str, Any]) -> str:
+def _group(status: Json) -> str:
     if not status["members"]:
         return status["group"] or "-"
-    because = f"; {', '.join(status['reasons'])}" if status["reasons"] else ""
-    return f"{status['group']} (with {', '.join(status['members'])}{because})"
+    members = ", ".join(status["members"])
+    if status["reasons"]:
+        members += f"; {', '.join(status['reasons'])}"
+    return f"{status['group']} (with {members})"
 
 
-def _cap(status: dict[str, Any]) -> str:
+def _cap(status: Json) -> str:
     if status["cap"] is None:
         return "none set"
     cap = f"{status['cap']:g} per {status['cap_protects']}"
@@ -243,7 +256,7 @@ def _cap(status: dict[str, Any]) -> str:
     return f"{cap} ({part[0]:.4g} at {part[1]:.3g} for trainings)"
 
 
-def _history_table(value: dict[str, Any]) -> str:
+def _history_table(value: Json) -> str:
     from tasks.reporting.terminal import table
 
     rows = [
@@ -255,7 +268,7 @@ def _history_table(value: dict[str, Any]) -> str:
             entry["run_id"] or "-",
             entry["slot"] or "-",
             entry["mechanism"] or "-",
-            "-" if entry["epsilon"] is None else f"{entry['epsilon']:.4f}",
+            _number(entry["epsilon"], ".4f"),
         ]
         for entry in value["entries"]
     ]

@@ -73,16 +73,9 @@ def propose_classes(counts: Mapping[str, int], requested: Sequence[str], fewest:
         label for label, count in counts.items() if count >= MIN_ROWS_OF_A_CLASS
     )
     if not fewest <= len(chosen) <= MAX_CLASSES:
-        enough = f"{'has' if len(chosen) == 1 else 'have'} at least {MIN_ROWS_OF_A_CLASS} rows"
-        problem = f"{counted(len(chosen), 'label')} {enough}; a task needs 2 to {MAX_CLASSES}."
-        if (
-            counts
-            and max(counts.values()) < MIN_ROWS_OF_A_CLASS
-            and 2 * len(counts) > sum(counts.values())
-        ):
-            problem = "almost each row has another label. Is this a column of texts or numbers of records?"
         raise ConfigError(
-            f"--label: {problem} Name another column with --label, or the classes with --class LABEL (repeatable)."
+            f"--label: {_problem_of(counts, len(chosen))} Name another column with --label, or the classes with "
+            "--class LABEL (repeatable)."
         )
     for name in chosen:
         try:
@@ -92,6 +85,17 @@ def propose_classes(counts: Mapping[str, int], requested: Sequence[str], fewest:
                 f"--label: {error} from the rows, or name the other classes with --class LABEL"
             ) from None
     return chosen
+
+
+def _problem_of(counts: Mapping[str, int], number: int) -> str:
+    """Return why so many labels with enough records make no task."""
+    rows = sum(counts.values())
+    # More labels than half the rows: the labels are texts or keys. Their number would describe the symptom.
+    if counts and max(counts.values()) < MIN_ROWS_OF_A_CLASS and 2 * len(counts) > rows:
+        return "almost each row has another label. Is this a column of texts or numbers of records?"
+    verb = "has" if number == 1 else "have"
+    labels = f"{counted(number, 'label')} {verb} at least {MIN_ROWS_OF_A_CLASS} rows"
+    return f"{labels}; a task needs 2 to {MAX_CLASSES}."
 
 
 def doubts_about(classes: Sequence[str], spellings: Mapping[str, Sequence[str]]) -> list[str]:
@@ -132,10 +136,11 @@ def declare_classes(records: Survey, choice: ClassChoice) -> list[str]:
     if not (choice.names or choice.is_accepted or choice.asks):
         return []
     classes = propose_classes(records.classes, choice.names, 1)
-    doubts = [] if choice.names else doubts_about(classes, records.spellings)
+    if choice.names:
+        return classes
+    doubts = doubts_about(classes, records.spellings)
     if choice.is_accepted:
         require_no_doubts(doubts)
-    if choice.names or choice.is_accepted:
         return classes
     print(
         "These classes were read from your rows. Their names become public, and a run with others is refused:"
@@ -151,6 +156,7 @@ def declare_classes(records: Survey, choice: ClassChoice) -> list[str]:
 
 
 def _look(name: str) -> str:
+    # NFKC maps full-width letters to ordinary ones, which look the same in a table.
     return "".join(unicodedata.normalize("NFKC", name).casefold().split())
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from connectors.interfaces.json_values import Json
 from flows.cli.common import Output
 from flows.runtime.manifest import lock_caches
 from flows.runtime.state_folder import state_folder
@@ -48,7 +49,7 @@ def clean(
     return Output(clean_folder(check_config(Retention, ages, "wasp clean"), yes), cleaned)
 
 
-def clean_folder(rules: Retention, apply: bool) -> dict[str, Any]:
+def clean_folder(rules: Retention, apply: bool) -> Json:
     """Return the removed files, and reasons why others stay.
 
     Files are removed only with `apply`. New runs wait until this finishes.
@@ -57,6 +58,7 @@ def clean_folder(rules: Retention, apply: bool) -> dict[str, Any]:
     from flows.storage.retention import choose
 
     home = state_folder()
+    # Chosen and removed under one lock: a run that starts in between would use a file that is about to go.
     with lock_caches(home) as free:
         choice = choose(home, rules, datetime.now(UTC), free)
         removed = remove(home, choice.going) if apply else choice.going
@@ -73,7 +75,7 @@ def clean_folder(rules: Retention, apply: bool) -> dict[str, Any]:
     }
 
 
-def cleaned(value: dict[str, Any]) -> str:
+def cleaned(value: Json) -> str:
     """Return the removed files, and reasons why others stay, as text."""
     from rich.filesize import decimal
 
@@ -83,23 +85,23 @@ def cleaned(value: dict[str, Any]) -> str:
     for file in value["going"]:
         groups.setdefault((file["kind"], file["run_id"], file["why"]), []).append(file["bytes"])
     for (kind, run_id, why), sizes in groups.items():
-        total = (
-            "size hidden"
-            if None in sizes
-            else decimal(sum(count for count in sizes if count is not None))
-        )
-        lines.append(
-            f"{action:<10}  {kind}{' of ' if run_id else ''}{run_id}: {len(sizes)}, {total}; {why}"
-        )
+        known = [size for size in sizes if size is not None]
+        total = decimal(sum(known)) if len(known) == len(sizes) else "size hidden"
+        of_run = f" of {run_id}" if run_id else ""
+        lines.append(f"{action:<10}  {kind}{of_run}: {len(sizes)}, {total}; {why}")
     if value["applied"]:
-        return "\n".join([*lines, f"{decimal(value['bytes'])} removed"])
-    return "\n".join(
-        [*lines, "Nothing was removed. To remove, add --yes." if groups else "Nothing to remove."]
-    )
+        lines.append(f"{decimal(value['bytes'])} removed")
+    elif groups:
+        lines.append("Nothing was removed. To remove, add --yes.")
+    else:
+        lines.append("Nothing to remove.")
+    return "\n".join(lines)
 
 
 def _size_of(item: Item) -> int | None:
     """Return the size of an item; None for private caches, whose size reveals the number of private rows."""
     from flows.storage.retention import PRIVATE
 
-    return None if item.kind == PRIVATE else item.bytes
+    if item.kind == PRIVATE:
+        return None
+    return item.bytes

@@ -3,11 +3,10 @@
 The run page shows what was removed and why.
 """
 
-from typing import Any
-
 from prefect import flow, get_run_logger
 from prefect.artifacts import create_markdown_artifact
 
+from connectors.interfaces.json_values import Json
 from flows.cli.clean import clean_folder, cleaned
 from flows.cli.stored_runs import push
 from flows.runtime.state_folder import state_folder
@@ -15,7 +14,7 @@ from flows.storage.retention import Retention
 
 
 @flow(name="clean", validate_parameters=True)
-def clean(rules: Retention | None = None, remove: bool = False) -> dict[str, Any]:
+def clean(rules: Retention | None = None, remove: bool = False) -> Json:
     """Remove files of the state folder by rule; send runs that MLflow lacks something of.
 
     Keep releases, privacy ledger and reports.

@@ -14,6 +14,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 from typer.core import TyperGroup
 
+from connectors.interfaces.json_values import Json
 from connectors.interfaces.redaction import redact
 from flows.runtime.library_output import hidden_library_output
 from flows.runtime.terminal_progress import connector_messages
@@ -31,7 +32,7 @@ LocalParties = Annotated[
 ]
 
 
-class Output(dict[str, Any]):
+class Output(Json):
     """The result of a command: the object of --json.
 
     Attributes:
@@ -42,8 +43,8 @@ class Output(dict[str, Any]):
 
     def __init__(
         self,
-        values: Mapping[str, Any],
-        to_text: Callable[[Any], str],
+        values: Mapping[str, object],
+        to_text: Callable[[Json], str],
         exit_code: int = 0,
         problems: Sequence[str] = (),
     ) -> None:
@@ -72,7 +73,8 @@ def _printing(function: Callable[..., Output]) -> Callable[..., None]:
     """Return a function with the further option --json, which prints the output and exits with its code."""
 
     @wraps(function)
-    def call(*arguments: Any, as_json: bool, **options: Any) -> None:
+    def call(*arguments: object, as_json: bool, **options: object) -> None:
+        # Only the command itself: its output must reach the terminal.
         with hidden_library_output(), connector_messages():
             output = function(*arguments, **options)
         show(output, as_json)
@@ -82,6 +84,7 @@ def _printing(function: Callable[..., Output]) -> Callable[..., None]:
     flag = Annotated[
         bool, typer.Option("--json", help="Last line on standard output: one JSON object.")
     ]
+    # Typer reads options from signature and annotations of the function that it calls.
     signature = inspect.signature(function, eval_str=True)
     last = inspect.Parameter(
         "as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=flag
@@ -94,7 +97,9 @@ def _printing(function: Callable[..., Output]) -> Callable[..., None]:
 
 def show(output: Output, as_json: bool = False) -> None:
     """Print the result of a command as text or JSON, and its problems."""
-    print(json.dumps(output, allow_nan=False) if as_json else output.to_text(output))
+    # NaN and Infinity are no JSON: a strict reader of --json would fail.
+    text = json.dumps(output, allow_nan=False) if as_json else output.to_text(output)
+    print(text)
     print_problems(output.problems)
 
 
@@ -110,6 +115,7 @@ class Commands(TyperGroup):
     Typer's plain help truncates sentences; its rich help takes four times as long as the rest of `wasp --help`.
     """
 
+    # Typer keeps the classes of these two parameters private.
     def format_commands(self, _: Any, formatter: Any) -> None:
         """Write the name and help of each command, by group."""
         panels: dict[str, list[tuple[str, str]]] = {}

@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from connectors.interfaces.counts import counted
 from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.json_values import Json
 from connectors.interfaces.text_forms import label_form
 from flows.cli.class_choice import ClassChoice, declare_classes
 from flows.cli.common import Output, command, command_group
@@ -86,9 +87,7 @@ def add(  # noqa: PLR0913 - the options of a command
     return add_rows(name, values, epsilon_cap, _choice(class_, yes))
 
 
-def add_rows(
-    name: str, values: dict[str, Any], epsilon_cap: float | None, choice: ClassChoice
-) -> Output:
+def add_rows(name: str, values: Json, epsilon_cap: float | None, choice: ClassChoice) -> Output:
     """Register the rows of an owner as `wasp dataset add` does; `values`: the fields of their view."""
     from flows.config.files import check_config
     from flows.config.paths import resolve_path
@@ -131,7 +130,7 @@ def _choice(names: Sequence[str] | None, is_accepted: bool) -> ClassChoice:
     )
 
 
-def _with_classes(view: DatasetView, choice: ClassChoice) -> tuple[DatasetView, dict[str, Any]]:
+def _with_classes(view: DatasetView, choice: ClassChoice) -> tuple[DatasetView, Json]:
     """Return a view with the classes that its owner declares, and what only the owner sees of the rows."""
     from flows.engine.datasets import survey_view
 
@@ -157,8 +156,10 @@ def show(name: str) -> Output:
 
     home = state_folder()
     file, problems = read_problems(open_zone(home), name)
-    listed = {"problems": problems, "problems_file": str(file)} if problems else {}
-    return Output(_description(open_ledger(home), name) | listed, _described)
+    value = _description(open_ledger(home), name)
+    if problems:
+        value |= {"problems": problems, "problems_file": str(file)}
+    return Output(value, _described)
 
 
 @command(dataset)
@@ -167,6 +168,7 @@ def remove(name: str) -> Output:
     from flows.engine.datasets import view_of
 
     ledger = open_ledger(state_folder())
+    # Raises an error for a name that is not registered, which `set_view` would accept.
     view_of(ledger, name)
     ledger.set_view(name, None, current_user())
     return Output(
@@ -190,18 +192,19 @@ def check_new(name: str, epsilon: float | None) -> None:
 def check_columns(text: str, label: str | None, person: str | None) -> None:
     """Raise ConfigError if two options name the same column."""
     options = {"--text": text, "--label": label, "--person": person}
+    # The later option of a pair is named: a wrong label or person column is the usual mistake.
     for option, column in options.items():
         first = next((other for other in options if options[other] == column), option)
         if column and first != option:
-            advice = f", or write {option} none" if option == "--label" else ""
+            advice = ""
+            if option == "--label":
+                advice = f", or write {option} none"
             raise ConfigError(
                 f"{option}: '{column}' is also the column of {first}. Name another column{advice}"
             )
 
 
-def register(
-    name: str, view: DatasetView, epsilon: float | None, protects: str = "record"
-) -> dict[str, Any]:
+def register(name: str, view: DatasetView, epsilon: float | None, protects: str = "record") -> Json:
     """Identify the rows of a checked view, record it with its cap, and return its description.
 
     `protects`: the unit of the cap. It stays records if releases of the same rows protected records.
@@ -210,11 +213,13 @@ def register(
 
     home = state_folder()
     ledger = open_ledger(home)
+    # The rows are read before the ledger gets an entry: unusable rows leave none.
     dataset = register_view(ledger, open_zone(home), name, view)
     status = ledger.status(dataset)
-    unit = (
-        "record" if any(released.startswith("record/") for released in status.units) else protects
-    )
+    unit = protects
+    # A cap per person over releases that protected records would promise more than they did.
+    if any(released.startswith("record/") for released in status.units):
+        unit = "record"
     if epsilon is not None:
         ledger.set_cap(dataset, epsilon, DELTA, current_user(), "wasp dataset add", unit)
     elif unit == "person" and status.cap is not None and status.delta is not None:
@@ -234,7 +239,7 @@ OWNERS_NUMBERS = ("rows", "left_out_rows", "noticed", "not_utf8", "cut", "files"
 """Keys of `seen_by_owner`: read from the rows without noise, for their owner only."""
 
 
-def seen_by_owner(records: Survey, view: DatasetView) -> dict[str, Any]:
+def seen_by_owner(records: Survey, view: DatasetView) -> Json:
     """Return the number of rows that a run can use, and those that it leaves out, for their owner only."""
     from flows.engine.datasets import files_of_view
 
@@ -255,19 +260,21 @@ def unregister(name: str) -> None:
         ledger.set_view(name, None, current_user())
 
 
-def cap_text(value: dict[str, Any]) -> str:
+def cap_text(value: Json) -> str:
     """Return the cap of a dataset."""
-    return "no cap" if value["cap"] is None else f"cap epsilon {value['cap']:g}"
+    if value["cap"] is None:
+        return "no cap"
+    return f"cap epsilon {value['cap']:g}"
 
 
-def seen_lines(value: dict[str, Any]) -> list[str]:
+def seen_lines(value: Json) -> list[str]:
     """Return the lines of `seen_by_owner`; none for a dataset that is only shown."""
     lines = []
     if files := value.get("files"):
-        more = f" and {len(files) - MAX_FILES} more" if len(files) > MAX_FILES else ""
-        lines.append(
-            f"files     {counted(len(files), 'file')}: {', '.join(files[:MAX_FILES])}{more}"
-        )
+        names = ", ".join(files[:MAX_FILES])
+        if len(files) > MAX_FILES:
+            names += f" and {len(files) - MAX_FILES} more"
+        lines.append(f"files     {counted(len(files), 'file')}: {names}")
     if left_out := value.get("left_out_rows"):
         number = sum(left_out.values())
         lines.append(f"left out  {number} of {value['rows'] + number} rows: {_counts(left_out)}")
@@ -279,7 +286,9 @@ def seen_lines(value: dict[str, Any]) -> list[str]:
             "If that is wrong, save the file as UTF-8"
         )
     if value.get("cut"):
-        share = f"{100 * value['cut']:.0f} %" if value["cut"] >= 0.01 else "less than 1 %"
+        share = "less than 1 %"
+        if value["cut"] >= 0.01:
+            share = f"{100 * value['cut']:.0f} %"
         lines.append(
             f"long      {share} of the records are longer than the encoder reads (256 tokens, about 190 words): "
             "only their beginning counts. Split them into shorter records, or write the important part first"
@@ -287,14 +296,16 @@ def seen_lines(value: dict[str, Any]) -> list[str]:
     return lines
 
 
-def group_lines(value: dict[str, Any]) -> list[str]:
+def group_lines(value: Json) -> list[str]:
     """Return the lines about other names and datasets that share the budget of a dataset."""
     lines = []
     if value["same_as"]:
         lines.append(f"same     the same records as {', '.join(value['same_as'])}: one budget")
     if value["members"]:
-        reasons = f" ({', '.join(value['reasons'])})" if value["reasons"] else ""
-        lines.append(f"group    charged together with {', '.join(value['members'])}{reasons}")
+        line = f"group    charged together with {', '.join(value['members'])}"
+        if value["reasons"]:
+            line += f" ({', '.join(value['reasons'])})"
+        lines.append(line)
     return lines
 
 
@@ -315,11 +326,11 @@ def _classes_of(options: Sequence[str]) -> dict[str, list[str]] | None:
     return classes or None
 
 
-def _described(value: dict[str, Any]) -> str:
+def _described(value: Json) -> str:
     """Return a dataset as text."""
-    cap = (
-        "none" if value["cap"] is None else f"epsilon {value['cap']:g} at delta {value['delta']:g}"
-    )
+    cap = "none"
+    if value["cap"] is not None:
+        cap = f"epsilon {value['cap']:g} at delta {value['delta']:g}"
     lines = [
         f"{value['name']}: {value['view']['path']}",
         f"cap      {cap}, spent {value['spent']:.4g}. Change it with: wasp budget cap {value['dataset']} --epsilon E",
@@ -330,24 +341,26 @@ def _described(value: dict[str, Any]) -> str:
             f"classes  {', '.join(value['classes'])}: public, compared with the task of each run"
         )
     elif value["view"]["label"]:
-        effect = "" if value["classes"] is None else ", so no run starts"
-        lines.append(
-            f"classes  not declared{effect}. Declare them with: wasp dataset declare {value['name']}"
-        )
+        # None: a dataset of an earlier version, whose runs compare no classes.
+        state = "not declared"
+        if value["classes"] is not None:
+            state = "not declared, so no run starts"
+        lines.append(f"classes  {state}. Declare them with: wasp dataset declare {value['name']}")
     lines += [*seen_lines(value), *group_lines(value)]
     if problems := value.get("problems"):
         lines.append(
             f"problems {_counts(problems)}, when the rows were last read. Details: {value['problems_file']}"
         )
-    return "\n".join([*lines, *(f"warning  {warning}" for warning in value["warnings"])])
+    lines += [f"warning  {warning}" for warning in value["warnings"]]
+    return "\n".join(lines)
 
 
-def _listed(value: dict[str, Any]) -> str:
+def _listed(value: Json) -> str:
     """Return all datasets as text."""
     return "\n\n".join(map(_described, value["datasets"])) or "no dataset is registered"
 
 
-def _description(ledger: PrivacyLedger, name: str) -> dict[str, Any]:
+def _description(ledger: PrivacyLedger, name: str) -> Json:
     from flows.engine.datasets import view_of
 
     view = view_of(ledger, name)
@@ -356,11 +369,9 @@ def _description(ledger: PrivacyLedger, name: str) -> dict[str, Any]:
         other for other, (dataset, _) in ledger.views().items() if dataset == status.dataset
     }
     path = Path(view.path).expanduser()
-    is_open = (
-        [f"every user of this machine can read {path}. Run: chmod go-rwx {path}"]
-        if open_to_others(path)
-        else []
-    )
+    warnings = []
+    if open_to_others(path):
+        warnings.append(f"every user of this machine can read {path}. Run: chmod go-rwx {path}")
     return {
         "name": name,
         "dataset": status.dataset,
@@ -374,5 +385,5 @@ def _description(ledger: PrivacyLedger, name: str) -> dict[str, Any]:
         "group": status.group,
         "members": list(status.members),
         "reasons": list(status.reasons),
-        "warnings": is_open,
+        "warnings": warnings,
     }

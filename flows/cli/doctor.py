@@ -9,10 +9,11 @@ import socket
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from connectors.interfaces.counts import counted
 from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.json_values import Json
 from connectors.interfaces.packages import install_command
 from connectors.interfaces.redaction import redact
 from flows.runtime.state_folder import check_room, state_folder
@@ -23,14 +24,14 @@ if TYPE_CHECKING:
     from flows.config.execution import Execution
 
 
-def examine(config: AnyConfig | None = None) -> dict[str, Any]:
+def examine(config: AnyConfig | None = None) -> Json:
     """Run every check; each reports its result, or the problem and its fix.
 
     With a configuration, check everything that its run needs, then, if it has no problem (`ready`), request one text
     from each language model and cache it for the run.
     """
     home = state_folder()
-    problems = []
+    problems: list[str] = []
     checks: list[tuple[str, Callable[[Path], str]]] = [
         ("names", _names),
         ("variables", _variables),
@@ -46,18 +47,13 @@ def examine(config: AnyConfig | None = None) -> dict[str, Any]:
         from flows.engine.checks import problems_of
 
         problems = [str(problem) for problem in problems_of(config, home)]
-        call = (
-            partial(_refuse, "not called. Correct the configuration first.")
-            if problems
-            else partial(_model, config)
-        )
         checks.append(("task runner", partial(_runner, config.execution)))
         checks += [("configuration", partial(_refuse, problem)) for problem in problems]
-        checks += (
-            []
-            if problems
-            else [("configuration", lambda _: "rows, models and packages are available")]
-        )
+        # No model is called for a configuration with problems: a call may cost money, and the run cannot start.
+        call = partial(_refuse, "not called. Correct the configuration first.")
+        if not problems:
+            checks.append(("configuration", lambda _: "rows, models and packages are available"))
+            call = partial(_model, config)
         checks += [(f"PLM {plm.name}", partial(call, plm.name)) for plm in config.models]
     results = [_check(name, check, home) for name, check in checks]
     return {
@@ -71,7 +67,7 @@ def _refuse(problem: str, *_: object) -> str:
     raise ConfigError(problem)
 
 
-def _check(name: str, check: Callable[[Path], str], home: Path) -> dict[str, Any]:
+def _check(name: str, check: Callable[[Path], str], home: Path) -> Json:
     try:
         return {"what": name, "ok": True, "found": check(home)}
     except Exception as error:  # noqa: BLE001  (a doctor reports every failure)
@@ -115,6 +111,7 @@ def _noise(_: Path) -> str:
 
     from tasks.private.noise.discrete import add_discrete_gaussian
 
+    # At this scale all of 1000 draws are 0 with a probability below 10^-3000.
     drawn = add_discrete_gaussian(np.zeros(1000, dtype=np.int64), 452.0)
     if not drawn.any():
         raise RuntimeError("opendp: the sampler returned no noise. Reinstall opendp.")
@@ -162,24 +159,25 @@ def _model(config: AnyConfig, plm: str, home: Path) -> str:
     from flows.engine.tools import RunTools
 
     tools = RunTools(config, home)
+    # The first prompt of the run itself: the run finds its completion in the cache.
+    prompts = sample_prompts(tools, load_task(config.task), plm, 1)[:1]
     with cancellation.work():
-        completion = tools.model(plm).complete(
-            sample_prompts(tools, load_task(config.task), plm, 1)[:1]
-        )[0]
+        completion = tools.model(plm).complete(prompts)[0]
     if completion.finish_reason not in ("stop", "length"):
         raise RuntimeError(
             f"{plm}: completion ended with '{completion.finish_reason}' ({completion.error or 'no text'})"
         )
-    unreported = (
-        " (both estimated from bytes; the server reports no usage)" if completion.estimated else ""
-    )
-    return f"{completion.tokens_out} tokens, {completion.dollars:.4f} dollars{unreported}: {completion.text[:60]}"
+    usage = f"{completion.tokens_out} tokens, {completion.dollars:.4f} dollars"
+    if completion.estimated:
+        usage += " (both estimated from bytes; the server reports no usage)"
+    return f"{usage}: {completion.text[:60]}"
 
 
 def _tracking(home: Path) -> str:
     from connectors.tracking.address import reachable, redact
     from flows.runtime.stores import tracking_store
 
+    # Tracking is optional: its problems name how to send the runs later.
     if importlib.util.find_spec("mlflow") is None:
         raise RuntimeError(
             f"mlflow is not installed; `wasp push --all` sends runs later. Install it: {install_command('tracking')}"

@@ -117,25 +117,31 @@ def main() -> None:
             app()
         except WaspError as error:
             _fail(error)
+        # Without advice it is a mistake of this program, whose traceback is needed.
         except OSError as error:
             advice = ADVICE.get(error.errno or 0)
             if advice is None:
                 raise
-            path = error.filename if error.filename is not None else "A file or folder"
+            path = "A file or folder"
+            if error.filename is not None:
+                path = error.filename
             _fail(WaspError(f"{path}: {os.strerror(error.errno or 0).lower()}. {advice}"))
         finally:
             hide_at_exit()
 
 
 def _fail(error: WaspError) -> None:
+    # From the arguments, because the error may come before they are parsed.
     if "--json" in sys.argv:
         print(
             json.dumps(
                 {"state": "refused", "error": type(error).__name__, "message": redact(str(error))}
             )
         )
-    # each problem of a configuration gets its own line
-    problems = str(error).splitlines() if isinstance(error, ProblemsError) else [str(error)]
+    problems = [str(error)]
+    # Each problem of a configuration gets its own line.
+    if isinstance(error, ProblemsError):
+        problems = str(error).splitlines()
     print_problems(problems)
     raise SystemExit(error.exit_code)
 

@@ -5,11 +5,11 @@ import os
 import re
 from collections.abc import Sequence
 from importlib.util import find_spec
-from typing import Any
 from urllib.error import URLError
 from urllib.request import urlopen
 
 from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.json_values import Json
 from connectors.interfaces.redaction import redact
 from connectors.models.base import registry
 from connectors.models.transformers import smollm2
@@ -34,9 +34,7 @@ MAX_MODELS = 3
 FREE = {"input": 0, "output": 0}
 
 
-def choose_models(
-    requested: Sequence[str], endpoint: str | None = None
-) -> tuple[list[dict[str, Any]], str]:
+def choose_models(requested: Sequence[str], endpoint: str | None = None) -> tuple[list[Json], str]:
     """Return the `plms` of a configuration, and the reason for the choice.
 
     Args:
@@ -46,7 +44,9 @@ def choose_models(
     Raises:
         ConfigError: not CONNECTOR:MODEL, an unknown connector, or an endpoint that lists no model.
     """
-    own = {} if endpoint is None else {"endpoint": endpoint, "key": "none", "price": FREE}
+    own: Json = {}
+    if endpoint is not None:
+        own = _own_server(endpoint)
     if requested:
         return [_named(entry) | own for entry in dict.fromkeys(requested)], "as requested"
     if endpoint is not None:
@@ -55,20 +55,16 @@ def choose_models(
             raise ConfigError(
                 f"--endpoint: {redact(endpoint)} lists no models. Start the server, or add --model openai:NAME"
             )
-        return [
-            _plm("openai", model, **own) for model in models[:MAX_MODELS]
-        ], f"{redact(endpoint)} lists them"
+        return _plms(models, own), f"{redact(endpoint)} lists them"
     for server, url in LOCAL_SERVERS.items():
         models = _models_of(url)
         if models:
-            plms = [
-                _plm("openai", model, endpoint=url, key="none", price=FREE)
-                for model in models[:MAX_MODELS]
-            ]
-            return plms, f"{server} answers at {url}"
+            return _plms(models, _own_server(url)), f"{server} answers at {url}"
+    # A vendor's key comes before the bundled model, whose texts are poorer; `wasp plan` shows the price.
     for variable, (connector, model) in KEYS.items():
         if os.environ.get(variable):
             return [_plm(connector, model, key=f"env:{variable}")], f"{variable} is set"
+    # Found, not imported: transformers takes seconds to import.
     if all(find_spec(package) for package in (smollm2.PACKAGE, *smollm2.READERS, "transformers")):
         return [dict(BUNDLED)], (
             "the bundled model, on this machine: 135 million parameters, 0.5 to 4 texts a second on two cores. For "
@@ -79,7 +75,21 @@ def choose_models(
     )
 
 
-def _named(entry: str) -> dict[str, Any]:
+def model_names(models: Sequence[Json]) -> list[str]:
+    """Return models as CONNECTOR:MODEL."""
+    return [f"{model['connector']}:{model['model']}" for model in models]
+
+
+def _own_server(url: str) -> Json:
+    """Return the fields of a model on the user's own server, which needs no key and costs nothing."""
+    return {"endpoint": url, "key": "none", "price": FREE}
+
+
+def _plms(models: Sequence[str], fields: Json) -> list[Json]:
+    return [_plm("openai", model) | fields for model in models[:MAX_MODELS]]
+
+
+def _named(entry: str) -> Json:
     connector, separator, model = entry.partition(":")
     known = sorted(registry.connectors())
     if not separator or not model or connector not in known:
@@ -90,16 +100,16 @@ def _named(entry: str) -> dict[str, Any]:
     return _plm(connector, model)
 
 
-def _plm(connector: str, model: str, **fields: Any) -> dict[str, Any]:
-    name = (
-        re.sub(r"[^A-Za-z0-9._-]+", "-", model.rstrip("/").rpartition("/")[2]).strip("-._")[:40]
-        or connector
-    )
+def _plm(connector: str, model: str, **fields: str) -> Json:
+    # The name of a model becomes part of artifact paths: file name characters, at most 40.
+    last_part = model.rstrip("/").rpartition("/")[2]
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", last_part).strip("-._")[:40] or connector
     return {"name": name, "connector": connector, "model": model, **fields}
 
 
 def _models_of(url: str) -> list[str]:
     """Return the models of a server that answers within a second."""
+    # Any failure means that no server is there: another program may use the port.
     try:
         with urlopen(f"{url}/models", timeout=1) as response:  # noqa: S310  (a fixed local address, or the user's)
             listed = json.load(response)["data"]

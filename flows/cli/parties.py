@@ -67,6 +67,7 @@ def partition(  # noqa: PLR0913  one option per setting
     from flows.federation.local_parties import partition as split_rows
     from tasks.private.parties.partition import Partition
 
+    # Unbalanced classes are drawn from more rows than are used.
     if class_alpha is not None and take is None:
         raise ConfigError("--class-alpha: needs the number of rows to draw. Add --take N.")
     source = RowsRef(

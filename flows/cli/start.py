@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from connectors.interfaces.errors import BudgetError, ConfigError
+from connectors.interfaces.json_values import Json
 from flows.catalog import find_flow, flow_names
 from flows.cli.common import Changes, ConfigFile, LocalParties, Output, show
 from flows.cli.stored_runs import find_manifest, read_summary, resumable_manifest, runs
@@ -96,16 +97,18 @@ def init(  # noqa: PLR0913 - the options of the command
 ) -> Output:
     """Register your own data and write a configuration and a task file; without NAME or --data, ask for all."""
     from flows.cli import init_command
+    from flows.cli.init_options import Options, PublicOptions, RowsOptions, RunOptions
+    from flows.cli.init_questions import prompt_for_options
 
-    rows = (data, query, text, label, person, test_share, class_ or [], item)
-    options = init_command.Options(
-        *rows, model or [], endpoint, declared_rows, language, yes, epsilon, epsilon_cap
+    options = Options(
+        rows=RowsOptions(data, query, text, label, person, test_share),
+        public=PublicOptions(class_ or [], declared_rows, language, yes),
+        run=RunOptions(item, model or [], endpoint, epsilon, epsilon_cap),
     )
-    is_guided = name is None or data is None
-    if name is None or data is None:
-        name, options = init_command.prompt_for_options(name, options)
-    output = init_command.init(name, options)
-    return _then_offered(output, name) if is_guided else output
+    if name is not None and data is not None:
+        return init_command.init(name, options)
+    name, options = prompt_for_options(name, options)
+    return _then_offered(init_command.init(name, options), name)
 
 
 def _then_offered(output: Output, name: str) -> Output:
@@ -126,12 +129,11 @@ def schema(
     ] = "wasp",
 ) -> None:
     """Print the JSON schema of a configuration or task file, for editors."""
-    from flows.cli.init_command import editor_schema
+    from flows.cli.init_files import editor_schema
     from flows.config.task_files import TaskFile
 
-    print(
-        json.dumps(editor_schema(TaskFile if kind == "task" else find_flow(kind).config), indent=1)
-    )
+    model = TaskFile if kind == "task" else find_flow(kind).config
+    print(json.dumps(editor_schema(model), indent=1))
 
 
 def run(
@@ -168,11 +170,12 @@ def compare(
     local_parties: LocalParties = None,
 ) -> Output:
     """Run a matrix of methods, settings and seeds; compare with published figures."""
-    parties = (
-        [f"local_parties={local_parties}"] if local_parties else []
-    )  # it starts those of each of its cells
+    changes = list(set_ or [])
+    # A setting rather than processes of this command: the comparison starts the parties of each of its cells.
+    if local_parties:
+        changes.append(f"local_parties={local_parties}")
     _, file = flow_and_file(name, config, flow_names())
-    loaded = _load("compare", file, [*(set_ or []), *parties])
+    loaded = _load("compare", file, changes)
     return _plan_flow("compare", loaded) if plan else _run_flow("compare", loaded)
 
 
@@ -197,17 +200,18 @@ def audit(
     """Attack each noisy release of a run with made-up records; open no private row, spend no budget."""
     from flows.config.files import check_config
 
-    state_folder()  # Prefect, which the flow imports, needs it
+    # Prefect, which the flow imports, needs it.
+    state_folder()
     flow, file = flow_and_file(name, config, flow_names())
-    values: dict[str, Any] = ({} if trials is None else {"trials": trials}) | (
-        {"pipeline": {}} if whole_run else {}
-    )
-    if flow == "audit":  # a file of settings of the audit, not of a run
-        checked = _load(
-            "audit",
-            file,
-            [*(set_ or []), *(f"{name}={json.dumps(values[name])}" for name in values)],
-        )
+    values: Json = {}
+    if trials is not None:
+        values["trials"] = trials
+    if whole_run:
+        values["pipeline"] = {}
+    # A file of settings of the audit, not of a run.
+    if flow == "audit":
+        options = [f"{name}={json.dumps(value)}" for name, value in values.items()]
+        checked = _load("audit", file, [*(set_ or []), *options])
     else:
         values |= {"config": str(file), "changes": set_}
         checked = check_config(find_flow("audit").config, values, "wasp audit")
@@ -227,6 +231,7 @@ def resume(
     from flows.config.files import read_stored
 
     manifest = resumable_manifest(run_id)
+    # Not part of the run's id: the same run continues.
     if respend:
         privacy = manifest["config"]["privacy"] | {"on_lost_artifacts": "respend"}
         manifest = manifest | {"config": manifest["config"] | {"privacy": privacy}}
@@ -253,8 +258,11 @@ def advise(  # noqa: PLR0913 - the options of the command
     ] = False,
 ) -> Output:
     """Estimate what private rows would add. Reads none, spends nothing."""
-    file = flow_and_file(name, config, flow_names())[1] if name or config else None
-    home = state_folder()  # Prefect, which the next imports load, needs it
+    file = None
+    if name or config:
+        _, file = flow_and_file(name, config, flow_names())
+    # Prefect, which the next imports load, needs it.
+    home = state_folder()
     from flows.engine.datasets import with_declared_rows
     from flows.engine.plan import numbers_of
     from flows.methods.wasp.calibration import calibrated, density_noise
@@ -287,9 +295,9 @@ def advise(  # noqa: PLR0913 - the options of the command
         noise = density_noise(Promise(epsilon, delta))
         protects = "record"
     opening = UseDecision(rows, classes, noise.sigma, protects=protects)
-    needed = (
-        None if opening.opens else opening.needed_epsilon(epsilon, noise.delta, noise.sensitivity)
-    )
+    needed = None
+    if not opening.opens:
+        needed = opening.needed_epsilon(epsilon, noise.delta, noise.sensitivity)
     value = opening.to_json() | {"epsilon": epsilon, "needed_epsilon": needed, "budget": budget}
     return Output(value, advice_text)
 
@@ -336,7 +344,10 @@ def doctor(
             )
         loaded = _load(flow, file, set_)
     checks = examine(loaded)
-    code = 0 if checks["healthy"] else 1 if checks["ready"] else ConfigError.exit_code
+    # A mistake of the configuration has its own code, even if the machine has problems too.
+    code = int(not checks["healthy"])
+    if not checks["ready"]:
+        code = ConfigError.exit_code
     return Output(checks, text.doctor, code)
 
 
@@ -344,7 +355,8 @@ def _load(flow: str, file: Path, changes: Sequence[str] | None) -> Any:
     """Return the configuration of a flow."""
     from flows.config.files import load_config
 
-    state_folder()  # Prefect, which the flow imports, needs it
+    # Prefect, which the flow imports, needs it.
+    state_folder()
     return load_config(find_flow(flow).config, file, changes or [])
 
 
@@ -360,7 +372,9 @@ def _run_flow(flow: str, config: Any, resumes: str | None = None) -> Output:
         require_server()
         if entry.resumable:
             display.say("Checking data, models and privacy budget ...")
-        summary: Any = entry.flow()(config, **({"resumes": resumes} if resumes else {}))
+        # Only flows that can be resumed have the parameter.
+        options = {"resumes": resumes} if resumes else {}
+        summary: Any = entry.flow()(config, **options)
     return Output(summary, entry.text().summary)
 
 
@@ -372,9 +386,9 @@ def _require_fitting_records(flow: str, config: Any, home: Path) -> None:
         from flows.compare.cells import cells_of
 
         configs = [cell.config for cell in cells_of(config)]
-    by_records = {
-        str((run.private, run.task)): run for run in configs if getattr(run, "private", None)
-    }
+    # Cells of a comparison share their rows: each combination of rows and task is checked once.
+    private = [run for run in configs if getattr(run, "private", None)]
+    by_records = {str((run.private, run.task)): run for run in private}
     for config_of_records in by_records.values():
         require_fitting_records(config_of_records, home)
 
@@ -386,10 +400,14 @@ def _plan_flow(flow: str, config: Any) -> Output:
     value = dict(entry.plan(config))
     if value.get("opening") and (measured := _zero_shot_accuracy(flow, config)) is not None:
         value = with_zero_shot(value, measured)
+    problems = list(value["problems"])
+    code = ConfigError.exit_code if problems else 0
     budget = value.get("budget")
-    refusal = [budget["refusal"]] if budget and budget["refusal"] and not budget["repeats"] else []
-    code = ConfigError.exit_code if value["problems"] else BudgetError.exit_code if refusal else 0
-    return Output(value, entry.text().plan, code, [*value["problems"], *refusal])
+    # A run that was paid before is not charged again, and the cap does not refuse it.
+    if budget and budget["refusal"] and not budget["repeats"]:
+        problems.append(budget["refusal"])
+        code = code or BudgetError.exit_code
+    return Output(value, entry.text().plan, code, problems)
 
 
 def _zero_shot_accuracy(flow: str, config: Any) -> float | None:

@@ -9,6 +9,7 @@ import typer
 
 from connectors.artifacts.store import Artifacts
 from connectors.interfaces.errors import ArtifactError, ConfigError
+from connectors.interfaces.json_values import Json
 from flows.catalog import find_flow, flow_names, method_names
 from flows.cli.common import Output
 from flows.runtime.interruption import ended_in_order
@@ -36,25 +37,29 @@ def runs(
     from tasks.reporting.run_summary import RunSummary
 
     if flow is not None:
-        find_flow(flow)  # an unknown name is an error
+        # An unknown name is an error.
+        find_flow(flow)
     home = state_folder()
     rows = []
     artifacts = open_artifacts(home)
     for manifest in artifacts.list_runs():
-        row = {key: manifest.get(key) for key in ("run_id", "flow", "started", "dataset", "error")}
-        damaged = "damaged" in manifest
-        summary = {} if damaged else read_summary(artifacts, manifest) or {}
-        numbers = {key: summary.get(key) for key in LISTED}
-        numbers["warnings"] = (
-            RunSummary.from_json(summary).usefulness_warnings if "usefulness" in summary else []
-        )
-        rows.append(row | {"state": "damaged" if damaged else _state(home, manifest)} | numbers)
-    filters = {
-        name: value
-        for name, value in {"flow": flow, "dataset": dataset, "state": state}.items()
-        if value
-    }
-    fitting = [row for row in rows if all(row[name] == value for name, value in filters.items())]
+        keys = ("run_id", "flow", "started", "dataset", "error")
+        row: Json = {key: manifest.get(key) for key in keys}
+        summary: Json = {}
+        # A manifest that cannot be read is listed too: one damaged file must not hide all runs.
+        row["state"] = "damaged"
+        if "damaged" not in manifest:
+            summary = read_summary(artifacts, manifest) or {}
+            row["state"] = _state(home, manifest)
+        row |= {key: summary.get(key) for key in LISTED}
+        row["warnings"] = []
+        # Summaries of earlier versions have no estimate of usefulness.
+        if "usefulness" in summary:
+            row["warnings"] = RunSummary.from_json(summary).usefulness_warnings
+        rows.append(row)
+    filters = {"flow": flow, "dataset": dataset, "state": state}
+    chosen = {name: value for name, value in filters.items() if value}
+    fitting = [row for row in rows if all(row[name] == value for name, value in chosen.items())]
     newest = sorted(fitting, key=lambda row: str(row["started"]), reverse=True)
     return Output({"runs": newest}, text.runs)
 
@@ -124,14 +129,13 @@ def predict(
     places = json.loads(report)["places"]
     if "student" not in places:
         raise ConfigError(f"Run {run_id} has no classifier: its task has no labels.")
-    parts = Path(places["student"]).parts  # runs/RUN/student, or models/HASH
-    classify = load_student(
-        artifacts.fetch("/".join(parts[-3:] if parts[-1] == "student" else parts[-2:]))
-    )
+    # The report stores a path of the machine that wrote it: runs/RUN/student, or models/HASH.
+    parts = Path(places["student"]).parts
+    depth = 3 if parts[-1] == "student" else 2
+    classify = load_student(artifacts.fetch("/".join(parts[-depth:])))
     config: Any = read_stored(find_flow(manifest["flow"]).config, manifest)
-    vectors = embed_texts(
-        RunTools(config, home).embedder, texts
-    )  # no cache: the texts may be private
+    # Without the cache of embeddings: the texts may be private.
+    vectors = embed_texts(RunTools(config, home).embedder, texts)
     guessed = classify(texts, vectors)
     rows = [dict(zip(guessed.classes, row, strict=True)) for row in guessed.probabilities.tolist()]
     return Output(
@@ -171,7 +175,7 @@ def export(
         export_flow.require_server()
         with ended_in_order(), show_progress():
             require_server()
-            exported: Any = export_flow.export(
+            exported: Json = export_flow.export(
                 manifest["run_id"], str(folder.resolve()), license_, overlap_check
             )
         return Output(exported, bundle.format_export)
@@ -190,7 +194,12 @@ def verify_bundle(
     from flows.publish import bundle
 
     result = bundle.verify_bundle(folder, state_path(), key)
-    code = 1 if result["problems"] else 0 if result["key_known"] else 3
+    code = 0
+    if result["problems"]:
+        code = 1
+    # A sound bundle of an unknown sender is no proof: anyone can sign with a key of their own.
+    elif not result["key_known"]:
+        code = 3
     return Output(result, bundle.format_verification, code)
 
 
@@ -207,16 +216,16 @@ def push(
         raise ConfigError("push: name one run, or all. Write: wasp push RUN, or: wasp push --all")
     home = state_folder()
     results = []
-    for manifest in [find_manifest(run_id)] if run_id else open_artifacts(home).list_runs():
+    manifests = [find_manifest(run_id)] if run_id else open_artifacts(home).list_runs()
+    for manifest in manifests:
         name = manifest["run_id"]
         folder = home / "runs" / manifest["run_id"]
         if run_id is None and ("damaged" in manifest or not (folder / DESCRIPTION).exists()):
             continue
         uri = manifest["config"].get("tracking", {}).get("mlflow")
         tracked = open_tracked(home, name, uri)
-        if run_id is None and (
-            tracked.is_sent or is_held_here(home, name)
-        ):  # a running run sends its own
+        # A running run sends its own description when it ends.
+        if run_id is None and (tracked.is_sent or is_held_here(home, name)):
             continue
         with lock_run_files(home, name):
             results.append(
@@ -239,7 +248,8 @@ def abandon(run_id: str) -> Output:
         raise ConfigError(f"Run {run_id} is still running. Stop it first.")
     if manifest["dataset"]:
         ledger.finish(manifest["dataset"], run_id)
-    if manifest["config"].get("parties"):  # they hold reservations too
+    # Each party holds a reservation in its own ledger.
+    if manifest["config"].get("parties"):
         from flows.engine.parties import notify_ended
 
         notify_ended(manifest["config"], run_id)
@@ -247,29 +257,29 @@ def abandon(run_id: str) -> Output:
     return Output(values, lambda value: f"returned to dataset {value['dataset']}")
 
 
-def find_manifest(run_id: str, flows: Container[str] = flow_names()) -> dict[str, Any]:
+def find_manifest(run_id: str, flows: Container[str] = flow_names()) -> Json:
     """Return the manifest of a run; ConfigError if there is none. `latest` is the last one of `flows`."""
     artifacts = open_artifacts(state_folder())
     if run_id == LATEST:
-        manifests = [
-            run for run in artifacts.list_runs() if "started" in run and run.get("flow") in flows
-        ]
-        run_id = max(
-            manifests, key=lambda manifest: str(manifest["started"]), default={"run_id": LATEST}
-        )["run_id"]
-    manifest = read_manifest(artifacts, run_id) if Path(run_id).name == run_id else {}
-    if not manifest:
-        if run_id == LATEST:
+        started = [run for run in artifacts.list_runs() if "started" in run]
+        manifests = [run for run in started if run.get("flow") in flows]
+        if not manifests:
             raise ConfigError(
                 f"{artifacts.where('runs')}: no run yet. Start one with: wasp run NAME"
             )
+        run_id = max(manifests, key=lambda manifest: str(manifest["started"]))["run_id"]
+    manifest: Json = {}
+    # An id with a slash would read a file outside runs/.
+    if Path(run_id).name == run_id:
+        manifest = read_manifest(artifacts, run_id)
+    if not manifest:
         raise ConfigError(
             f"{artifacts.where('runs')}: there is no run '{run_id}'. List runs with: wasp runs"
         )
     return manifest
 
 
-def resumable_manifest(run_id: str) -> dict[str, Any]:
+def resumable_manifest(run_id: str) -> Json:
     """Return the manifest of a run; ConfigError if its flow does not support resuming."""
     manifest = find_manifest(run_id, method_names())
     if not find_flow(manifest["flow"]).resumable:
@@ -280,17 +290,20 @@ def resumable_manifest(run_id: str) -> dict[str, Any]:
     return manifest
 
 
-def read_summary(artifacts: Artifacts, manifest: dict[str, Any]) -> dict[str, Any] | None:
+def read_summary(artifacts: Artifacts, manifest: Json) -> Json | None:
     """Return the summary of a run, None if it has none; ArtifactError if the file is damaged."""
     run_id = manifest["run_id"]
     flow = manifest.get("flow")
-    name = find_flow(flow).result if flow in flow_names() else "summary.json"
+    name = "summary.json"
+    # The flow of a run may be of a package that is not installed any more.
+    if flow in flow_names():
+        name = find_flow(flow).result
     path = f"runs/{run_id}/{name}"
     text = artifacts.read_text(path)
     if text is None:
         return None
     try:
-        value: dict[str, Any] = json.loads(text)
+        value: Json = json.loads(text)
     except ValueError as error:
         raise ArtifactError(
             f"{artifacts.where(path)}: file is damaged ({error}). Write it again with: wasp resume {run_id}"
@@ -298,7 +311,8 @@ def read_summary(artifacts: Artifacts, manifest: dict[str, Any]) -> dict[str, An
     return with_locations(artifacts, run_id, value)
 
 
-def _state(home: Path, manifest: dict[str, Any]) -> str:
+def _state(home: Path, manifest: Json) -> str:
+    # A process that was killed leaves the state "running"; the lock of its files is free.
     if manifest["state"] == "running" and not is_held(home, manifest["run_id"], open_ledger(home)):
         return "interrupted"
     return str(manifest["state"])

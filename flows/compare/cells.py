@@ -4,11 +4,11 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from connectors.artifacts.store import Artifacts
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.json_values import Json
 from flows.catalog import find_method
 from flows.compare.config import Column, CompareConfig, Row
 from flows.config.base import RunConfig
@@ -46,7 +46,7 @@ class Cell:
         return f"{self.row} · {self.column} · seed {self.seed}"
 
     @property
-    def labels(self) -> dict[str, Any]:
+    def labels(self) -> Json:
         """Row, column and seed, which name the cell in the tables."""
         return {"row": self.row, "column": self.column, "seed": self.seed}
 
@@ -81,11 +81,16 @@ def load_answer(artifacts: Artifacts, cell: Cell) -> CellResult | None:
     None if its run does not exist or is incomplete.
     """
     run_id = artifacts.read_text(_pointer(cell))
-    text = artifacts.read_text(f"runs/{run_id}/summary.json") if run_id else None
+    if not run_id:
+        return None
+    text = artifacts.read_text(f"runs/{run_id}/summary.json")
+    # The run was removed; its cell runs again, without a charge while the ledger has its releases.
     if text is None:
         return None
     summary = RunSummary.from_json(json.loads(text))
-    return answer(cell, summary, reused=True) if summary.state == "done" else None
+    if summary.state != "done":
+        return None
+    return answer(cell, summary, reused=True)
 
 
 def store_run_id(artifacts: Artifacts, cell: Cell, run_id: str) -> None:
@@ -96,7 +101,7 @@ def store_run_id(artifacts: Artifacts, cell: Cell, run_id: str) -> None:
 def answer(cell: Cell, summary: RunSummary, reused: bool = False) -> CellResult:
     """Return the answer of a cell from the summary of its run."""
     metrics = compared_names()
-    own: dict[str, Any] = {
+    own: Json = {
         "state": "degraded" if summary.degraded else summary.state,
         "values": {metric: summary.metrics.get(metric) for metric in metrics},
         "curve": [
@@ -120,32 +125,35 @@ def failed(cell: Cell, error: Exception) -> CellResult:
 def _cell(config: CompareConfig, row: Row, column: Column, seed: int) -> Cell:
     shared = {**config.set, **column.set}
     changes = {field: value for field, value in shared.items() if field not in row.ignores}
+    # A row has precedence over its column, and the seed of the cell over all.
     changes |= {**row.set, "execution.seed": seed}
     changes = {field: _with_seed(value, seed) for field, value in changes.items()}
     try:
-        options = [
-            f"{field}={json.dumps(value)}" for field, value in changes.items()
-        ]  # JSON values are valid YAML
+        # JSON values are valid YAML.
+        options = [f"{field}={json.dumps(value)}" for field, value in changes.items()]
         loaded = load_config(find_method(row.flow).config, _file(row.config), options)
         require_addresses(loaded)
     except ConfigError as error:
         raise ConfigError(f"rows '{row.name}', columns '{column.name}': {error}") from None
-    tracking = config.tracking.model_copy(
-        update={"experiment": config.tracking.experiment or config.title}
-    )
+    # All cells are in the experiment of the comparison.
+    experiment = config.tracking.experiment or config.title
+    tracking = config.tracking.model_copy(update={"experiment": experiment})
     tracked: RunConfig = loaded.model_copy(update={"tracking": tracking})  # type: ignore[assignment]
     return Cell(row.name, column.name, seed, row.flow, tracked, _key(row.flow, tracked))
 
 
 def _key(flow: str, config: RunConfig) -> str:
+    # Settings that change no result are left out: such a change reuses the cell.
     settings = config.model_dump(
         mode="json", exclude={"tracking": True, "limits": True, "execution": PACE}
     )
     return digest([flow, settings, _stamps(config), all_versions() | added_versions()])
 
 
-def _with_seed(value: Any, seed: int) -> Any:
-    return value.replace("{seed}", str(seed)) if isinstance(value, str) else value
+def _with_seed(value: object, seed: int) -> object:
+    if not isinstance(value, str):
+        return value
+    return value.replace("{seed}", str(seed))
 
 
 def _file(name: str) -> Path:
@@ -156,8 +164,9 @@ def _file(name: str) -> Path:
     )
 
 
-def _stamps(config: RunConfig) -> list[list[Any]]:
+def _stamps(config: RunConfig) -> list[list[str | int]]:
     """Return size and time of every input file: changed rows make another cell."""
+    # Not their hashes: private rows are read by the steps of a run alone.
     paths = [rows.path for rows in (config.private, config.test, config.public) if rows is not None]
     if config.private is not None and config.private.dataset is not None:
         paths.append(view_of(open_ledger(state_folder()), config.private.dataset).path)

@@ -1,10 +1,11 @@
 """Typed parameters of a comparison: rows, columns and seeds."""
 
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, ClassVar, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
 from connectors.interfaces.addresses import ConfigName
+from connectors.interfaces.json_values import Json
 from flows.config.execution import Execution, Tracking
 from flows.config.form import Strict
 from tasks.metrics.registry import compared_names
@@ -18,13 +19,13 @@ def _is_compared(name: str) -> str:
     return name
 
 
-def _list_metrics(schema: dict[str, Any]) -> None:
+def _list_metrics(schema: Json) -> None:
     """List the registered metrics in the schema of the form."""
     schema["enum"] = list(compared_names())
 
 
 MetricName = Annotated[str, AfterValidator(_is_compared), Field(json_schema_extra=_list_metrics)]
-Changes = dict[str, Any]
+Changes = Json
 """Changed fields of a configuration: 'method.votes' -> value."""
 
 
@@ -105,9 +106,8 @@ class CompareConfig(Strict):
         if len(set(self.seeds)) < len(self.seeds):
             raise ValueError("seeds: a seed occurs twice; seeds must be unique")
         for row in self.rows:
-            unknown = sorted(
-                {name for figures in row.published.values() for name in figures} - set(columns)
-            )
+            published = {name for figures in row.published.values() for name in figures}
+            unknown = sorted(published - set(columns))
             if unknown:
                 raise ValueError(
                     f"rows '{row.name}': published names an unknown column '{unknown[0]}'"

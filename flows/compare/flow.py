@@ -4,11 +4,11 @@ Finished cells are reused; a failed cell does not stop the others.
 """
 
 # No postponed annotations: Prefect sends a served flow to another process and needs their values.
-from typing import Any
 
 from prefect import flow
 from prefect.artifacts import create_markdown_artifact
 
+from connectors.interfaces.json_values import Json
 from flows.compare.config import CompareConfig
 from flows.compare.run import compare_name, comparing, run_cell
 from flows.runtime.task_runners import ConfiguredTaskRunner
@@ -20,7 +20,7 @@ from flows.runtime.task_runners import ConfiguredTaskRunner
     validate_parameters=True,
     task_runner=ConfiguredTaskRunner(),
 )
-def compare(config: CompareConfig) -> dict[str, Any]:
+def compare(config: CompareConfig) -> Json:
     """Run every cell of a matrix and compare the results with published figures.
 
     Args:

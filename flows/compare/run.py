@@ -18,6 +18,7 @@ from prefect import runtime
 from connectors.interfaces import cancellation
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.json_values import Json
 from flows.catalog import find_flow
 from flows.compare.cells import Cell, answer, cells_of, failed, split_cells, store_run_id
 from flows.compare.config import CompareConfig
@@ -42,11 +43,13 @@ from tasks.reporting.run_summary import RunSummary
 def compare_name() -> str:
     """Return the name of a flow run from its title."""
     values = runtime.flow_run.parameters["config"]
-    return f"compare-{_slug(values['title'] if isinstance(values, dict) else values.title)}"
+    # Prefect passes the parameters of a served flow as plain values.
+    title = values["title"] if isinstance(values, dict) else values.title
+    return f"compare-{_slug(title)}"
 
 
 @task_step("cell {cell.name}", retries=0)
-def run_cell(run: CompareRun, cell: Cell) -> Any:
+def run_cell(run: CompareRun, cell: Cell) -> CellResult:
     """Run one cell as a sub-flow; an error becomes its answer."""
     return run.run_cell(cell)
 
@@ -79,6 +82,7 @@ class CompareRun:
     def run_cell(self, cell: Cell) -> CellResult:
         """Run the flow of a cell; an error fails only this cell."""
         flow: Any = find_flow(cell.flow).flow()
+        # The run of the cell reads it, and becomes a child of the comparison in MLflow.
         parent = PARENT.set(self.tracker.mlflow_run_id)
         display().say(f"cell started  {cell.name}")
         try:
@@ -92,6 +96,7 @@ class CompareRun:
             PARENT.reset(parent)
             _return_memory()
         summary = RunSummary.from_json(values)
+        # A degraded cell, whose model was down, is in the tables but runs again the next time.
         if summary.state == "done" and not summary.degraded:
             store_run_id(self.artifacts, cell, summary.run_id)
         return answer(cell, summary)
@@ -99,20 +104,20 @@ class CompareRun:
     def _parties(self, cell: Cell) -> AbstractContextManager[None]:
         """Return a context in which the parties of a federated cell run."""
         number = self.config.local_parties
-        return (
-            nullcontext()
-            if number is None or cell.config.parties is None
-            else local_parties(cell.config, number)
-        )
+        if number is None or cell.config.parties is None:
+            return nullcontext()
+        return local_parties(cell.config, number)
 
-    def finish(self, completed: Sequence[CellResult]) -> dict[str, Any]:
+    def finish(self, completed: Sequence[CellResult]) -> Json:
         """Write and track tables and plots.
 
         Return the summary, which includes failed cells.
         """
+        # Cells with equal configurations share one run, but each has its own row in the tables.
         by_key = self.stored | dict(zip([cell.key for cell in self.open], completed, strict=True))
         answers = [replace(by_key[cell.key], **cell.labels) for cell in self.cells]
         folder = f"runs/{self.run_id}"
+        # A comparison without new cells keeps its time, and its tables do not change.
         comparison = self._comparison(answers, self._made_before(folder) or now())
         self.tables = markdown(comparison)
         self.artifacts.write_text(f"{folder}/table.md", self.tables)
@@ -137,8 +142,13 @@ class CompareRun:
 
     def _made_before(self, folder: str) -> str | None:
         """Return the time of the stored tables if all cells are reused, else None."""
-        stored = None if self.open else self.artifacts.read_text(f"{folder}/summary.json")
-        return json.loads(stored).get("made") if stored else None
+        if self.open:
+            return None
+        stored = self.artifacts.read_text(f"{folder}/summary.json")
+        if not stored:
+            return None
+        made: str | None = json.loads(stored).get("made")
+        return made
 
     def _comparison(self, answers: Sequence[CellResult], made: str) -> Comparison:
         config = self.config
@@ -168,9 +178,9 @@ class CompareRun:
             for cell in self.cells
             if cell.config.uses_private_rows and math.isinf(cell.config.epsilon)
         }
-        return tags | (
-            {"wasp.privacy": f"{NOT_PRIVATE}: {', '.join(sorted(unnoised))}"} if unnoised else {}
-        )
+        if unnoised:
+            tags["wasp.privacy"] = f"{NOT_PRIVATE}: {', '.join(sorted(unnoised))}"
+        return tags
 
 
 @contextmanager
@@ -201,7 +211,8 @@ def comparing(config: CompareConfig) -> Iterator[CompareRun]:
 def _return_memory() -> None:
     """Return freed memory to the system; glibc would keep about 100 MB per cell."""
     gc.collect()
-    with suppress(OSError, AttributeError):  # another C library
+    # Another C library has no malloc_trim.
+    with suppress(OSError, AttributeError):
         ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
@@ -223,9 +234,11 @@ def shown_metrics(metrics: Sequence[str], answers: Sequence[CellResult]) -> tupl
     others = [
         name for name in BESIDE if any(answer.values.get(name) is not None for answer in answers)
     ]
-    names = [
-        name for metric in metrics for name in (metric, *(others if metric == "accuracy" else ()))
-    ]
+    names = []
+    for metric in metrics:
+        names.append(metric)
+        if metric == "accuracy":
+            names += others
     return tuple(dict.fromkeys(names))
 
 

@@ -1,15 +1,15 @@
 """Format the plan and results of a comparison for the terminal."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from connectors.interfaces.counts import duration
+from connectors.interfaces.json_values import Json
 from connectors.interfaces.money import format_dollars
 from tasks.accounting.guarantee import epsilon_text
 from tasks.reporting.terminal import cap_text, table
 
 
-def plan(value: dict[str, Any]) -> str:
+def plan(value: Json) -> str:
     """Return calls, cost and budget of all open cells as text."""
     minutes = "unknown: a model was never called"
     if value["minutes_of_writing"] is not None:
@@ -34,10 +34,11 @@ def plan(value: dict[str, Any]) -> str:
     return "\n".join([*lines, "", table([_plan_row(cell) for cell in value["matrix"]], heads)])
 
 
-def summary(value: dict[str, Any]) -> str:
+def summary(value: Json) -> str:
     """Return the tables of a finished comparison, and where they are stored, as text."""
     lines = [
-        value.get("tables", ""),  # empty in summaries of earlier versions
+        # Summaries of earlier versions have no tables.
+        value.get("tables", ""),
         f"cells       {len(value['cells'])}: {value['reused']} reused, {value['failed']} failed; "
         f"{duration(value['seconds'])}",
         f"stored as   {value['table']} (also as table.md)",
@@ -45,7 +46,7 @@ def summary(value: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _plan_row(cell: dict[str, Any]) -> Sequence[object]:
+def _plan_row(cell: Json) -> Sequence[object]:
     spent = epsilon_text(cell["epsilon_exact"]) if cell["releases"] else "none"
     shown = [cell[name] for name in ("row", "column", "seed", "flow", "calls")]
     return [*shown, format_dollars(cell["dollars_about"]), spent]

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from connectors.interfaces.json_values import Json
 from flows.compare.cells import Cell, cells_of, split_cells
 from flows.compare.config import CompareConfig
 from flows.config.paths import dataset_of
@@ -22,7 +23,7 @@ SHOWN = (*ADDED, "epsilon_stated", "epsilon_exact", "releases")
 """Numbers of a plan: added over all cells, and shown for each cell."""
 
 
-def planned(config: CompareConfig) -> dict[str, Any]:
+def planned(config: CompareConfig) -> Json:
     """Return calls, cost and budget of all open cells.
 
     Open no rows and reserve nothing.
@@ -33,6 +34,7 @@ def planned(config: CompareConfig) -> dict[str, Any]:
     artifacts = open_artifacts(state_folder())
     _, open_ = split_cells(artifacts, cells)
     plans = [(cell, numbers_of(cell.config)) for cell in open_]
+    # The sum is unknown if one cell has a model that was never called.
     minutes = [plan["minutes_of_writing"] for _, plan in plans]
     return {
         "flow": "compare",
@@ -51,7 +53,7 @@ def planned(config: CompareConfig) -> dict[str, Any]:
     }
 
 
-def summary_of(comparison: Comparison, run_id: str, folder: str) -> dict[str, Any]:
+def summary_of(comparison: Comparison, run_id: str, folder: str) -> Json:
     """Return the summary of a finished comparison."""
     failed = [answer for answer in comparison.answers if answer.state == "failed"]
     return {
@@ -86,8 +88,9 @@ def _problems(cells: Sequence[Cell]) -> list[str]:
     return list(problems.values())
 
 
-def _datasets(plans: Sequence[tuple[Cell, Mapping[str, Any]]]) -> list[dict[str, Any]]:
+def _datasets(plans: Sequence[tuple[Cell, Json]]) -> list[Json]:
     """Return runs, releases, total and remaining epsilon of each private dataset."""
+    # All cells of a dataset are charged together: their composed epsilon is below the sum of the cells.
     events: dict[tuple[str, bool, float], list[Mapping[str, Any]]] = defaultdict(list)
     runs: dict[tuple[str, bool, float], int] = defaultdict(int)
     ledger = open_ledger(state_folder())

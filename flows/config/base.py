@@ -64,6 +64,7 @@ class AnyConfig(Strict):
     student: StudentChoice = StudentChoice()
     text_labels: Literal["auto", "written", "soft", "hard"] = Field(
         "auto",
+        # Earlier versions had no such field: at its default it must not change the id of a run.
         exclude_if=partial(eq, "auto"),
         description="Labels of the final texts. written: the class that each text was written for. soft: also the "
         "probabilities of a linear head, which students learn and exports contain (label_soft). hard: the most likely "
@@ -145,16 +146,14 @@ class AnyConfig(Strict):
     @model_validator(mode="before")
     @classmethod
     def _select_plms(cls, values: Any) -> Any:
-        used, plms = (
-            (values.get("plms_used"), values.get("plms"))
-            if isinstance(values, dict)
-            else (None, None)
-        )
+        # Before validation: a model that is not used needs no valid settings. Other errors come later.
+        if not isinstance(values, dict):
+            return values
+        used = values.get("plms_used")
+        plms = values.get("plms")
         if not isinstance(used, list) or not isinstance(plms, list):
             return values
-        names = [
-            plm.get("name") if isinstance(plm, dict) else getattr(plm, "name", None) for plm in plms
-        ]
+        names = [_name_of(plm) for plm in plms]
         unknown = [name for name in used if name not in names]
         if unknown:
             raise ValueError(
@@ -168,19 +167,19 @@ class AnyConfig(Strict):
     def _fits_together(self) -> Self:
         names: dict[str, str] = {}
         for name in (plm.name for plm in self.models):
-            earlier = names.get(
-                name.casefold()
-            )  # each name is a folder, and some file systems ignore case
+            # Each name is a folder, and some file systems ignore case.
+            earlier = names.get(name.casefold())
             if earlier is not None:
-                problem = (
-                    "is used twice" if earlier == name else f"differs from {earlier!r} in case only"
-                )
+                problem = "is used twice"
+                if earlier != name:
+                    problem = f"differs from {earlier!r} in case only"
                 raise ValueError(f"plms: the name {name!r} {problem}. Give each PLM a unique name")
             names[name.casefold()] = name
         unpriced = [
             plm.name for plm in self.models if plm.connector in PAID and plm.stated_price is None
         ]
-        if self.limits.max_dollars is not None and unpriced:  # their calls would count as free
+        # Calls without a price would count as free, and the limit would never be reached.
+        if self.limits.max_dollars is not None and unpriced:
             raise ValueError(
                 f"limits.max_dollars: a limit of {format_dollars(self.limits.max_dollars)} dollars needs the price of "
                 f"{', '.join(map(repr, unpriced))}. Set the price of each, for example price={{input: 0.15, output: "
@@ -192,6 +191,13 @@ class AnyConfig(Strict):
                 f"plms: {fills[0]!r} is a fill_mask model, which only fills gaps. Choose a model that generates texts"
             )
         return self
+
+
+def _name_of(plm: object) -> object:
+    """Return the name of a model before validation."""
+    if isinstance(plm, dict):
+        return plm.get("name")
+    return getattr(plm, "name", None)
 
 
 class RunConfig(AnyConfig):

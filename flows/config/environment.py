@@ -54,6 +54,7 @@ def environment() -> Environment:
     for name in REMOVED.keys() & os.environ.keys():
         if os.environ[name]:
             raise ConfigError(f"{name}: removed in 0.3. {REMOVED[name]} and unset the variable")
+    # Not cached: the command and its tests set variables while the process runs.
     try:
         return Environment()
     except ValidationError as error:

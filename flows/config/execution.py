@@ -2,11 +2,12 @@
 
 from functools import partial
 from operator import eq, is_
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from connectors.interfaces.addresses import ClusterHost, ModelName, TrackingHost
+from connectors.interfaces.json_values import Json
 from flows.config.form import SET, Rule, Rules, Strict
 
 NETWORKS = ("finetune", "mlp")
@@ -24,6 +25,7 @@ Transformer = Annotated[
 class Recipe(Strict):
     """Training settings of a classifier; `kind` of the class decides which have an effect."""
 
+    # Earlier versions had no such fields: at their defaults they must not change the id of a run.
     learning_rate: float | None = Field(
         None,
         gt=0,
@@ -58,7 +60,7 @@ class Recipe(Strict):
     }
 
     @property
-    def recipe(self) -> dict[str, Any]:
+    def recipe(self) -> Json:
         """Training settings that differ from their defaults."""
         values = {name: getattr(self, name) for name in Recipe.model_fields}
         return {name: value for name, value in values.items() if value is not None}
@@ -90,13 +92,12 @@ class StudentChoice(Recipe):
     }
 
     @property
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Json:
         """All settings of the student, for a StudentSpec."""
-        return (
-            self.model_dump(include={"kind", "model", "epochs"})
-            | {"adaptation": self.adaptation}
-            | self.recipe
-        )
+        values = self.model_dump(include={"kind", "model", "epochs"})
+        # model_dump leaves out `adaptation` at its default, which a StudentSpec contains.
+        values["adaptation"] = self.adaptation
+        return values | self.recipe
 
 
 class Evaluation(Strict):

@@ -8,17 +8,21 @@ field; lists are replaced. NAME is a setting of the same file, else a file in th
 FILE#SETTING names a setting below `settings` of a file; `shared` of such a file has further bases, and YAML anchors.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from connectors.interfaces.errors import ConfigError, nearest
+from connectors.interfaces.json_values import Json
 from flows.config.yaml_files import line_of, read_yaml
 
 SHIPPED = Path(__file__).parents[2] / "deployments" / "configs"
-EXTENDS, SETTINGS, SHARED, FLOW_KEY = "extends", "settings", "shared", "flow"
+EXTENDS = "extends"
+SETTINGS = "settings"
+SHARED = "shared"
+FLOW_KEY = "flow"
 DEFAULT_FLOW = "wasp"
 
 
@@ -27,7 +31,7 @@ class Layer:
     """The values that one configuration writes; `path` names its file, and its setting after `#`."""
 
     path: Path
-    values: dict[str, Any]
+    values: Json
 
     @property
     def file(self) -> Path:
@@ -39,6 +43,7 @@ class Layer:
         node: Any = self.values
         for part in field.split("."):
             if not isinstance(node, dict) or part not in node:
+                # Lists replace those of a base: each entry is of the layer that writes the list.
                 return isinstance(node, list)
             node = node[part]
         return True
@@ -46,6 +51,7 @@ class Layer:
 
 def split_setting(path: Path) -> tuple[Path, str]:
     """Return the file of a path, and its setting; empty without `#`."""
+    # The name of a file may contain `#`.
     if path.exists():
         return path, ""
     file, _, setting = str(path).partition("#")
@@ -58,15 +64,16 @@ def find_config(path: Path) -> Path:
     A setting after `#` is kept.
     """
     file, setting = split_setting(path)
-    candidates = (
-        [file]
-        if file.suffix
-        else [file, file.with_name(f"{file.name}.yaml"), SHIPPED / f"{file}.yaml"]
-    )
-    present = next((candidate for candidate in candidates if candidate.is_file()), None)
+    candidates = [file]
+    # A name with an ending is a path: a shipped configuration must not take the place of a missing file.
+    if not file.suffix:
+        candidates += [file.with_name(f"{file.name}.yaml"), SHIPPED / f"{file}.yaml"]
+    present = next(filter(Path.is_file, candidates), None)
     if present is None:
         return path
-    return Path(f"{present}#{setting}") if setting else present
+    if not setting:
+        return present
+    return Path(f"{present}#{setting}")
 
 
 def is_config(path: Path) -> bool:
@@ -88,6 +95,7 @@ def read_layers(path: Path, permit: Callable[[Path], None] | None = None) -> lis
         if permit is not None:
             permit(current)
         values = _values(current)
+        # The layer has the same mapping, whose `extends` is removed below.
         layers.append(Layer(current, values))
         name = values.pop(EXTENDS, None)
         if name is None:
@@ -97,6 +105,7 @@ def read_layers(path: Path, permit: Callable[[Path], None] | None = None) -> lis
                 f"{current}: extends: must be the name of a configuration, not {name!r}"
             )
         base = _base(current, name)
+        # By path and setting: settings of one file may extend each other.
         passed = [layer.path for layer in layers]
         if base in passed:
             circle = " extends ".join(str(layer) for layer in [*passed[passed.index(base) :], base])
@@ -106,9 +115,9 @@ def read_layers(path: Path, permit: Callable[[Path], None] | None = None) -> lis
         current = base
 
 
-def merge(layers: Sequence[Layer]) -> dict[str, Any]:
+def merge(layers: Sequence[Layer]) -> Json:
     """Return the values of all layers; the first has precedence."""
-    merged: dict[str, Any] = {}
+    merged: Json = {}
     for layer in reversed(layers):
         merged = _merge(merged, layer.values)
     return merged
@@ -117,18 +126,25 @@ def merge(layers: Sequence[Layer]) -> dict[str, Any]:
 def line_in(layers: Sequence[Layer], field: str) -> str | None:
     """Return the line of a field such as `plms.0.name`, with its file if a base writes it."""
     layer = next((layer for layer in layers if layer.contains(field)), layers[0])
-    setting = split_setting(layer.path)[1]
-    line = line_of(layer.file, f"{SETTINGS}.{setting}.{field}" if setting else field)
-    if line is None or layer.file == layers[0].file:
-        return str(line) if line else None
+    _, setting = split_setting(layer.path)
+    if setting:
+        field = f"{SETTINGS}.{setting}.{field}"
+    line = line_of(layer.file, field)
+    if line is None:
+        return None
+    if layer.file == layers[0].file:
+        return str(line)
     return f"{line} of {layer.file}"
 
 
-def _merge(base: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+def _merge(base: Json, values: Json) -> Json:
     merged = dict(base)
     for name, value in values.items():
-        both = isinstance(value, dict) and isinstance(merged.get(name), dict)
-        merged[name] = _merge(merged[name], value) if both else deepcopy(value)
+        if isinstance(value, dict) and isinstance(merged.get(name), dict):
+            merged[name] = _merge(merged[name], value)
+        else:
+            # Copied, because files are cached and `--set` changes values in place.
+            merged[name] = deepcopy(value)
     return merged
 
 
@@ -137,8 +153,9 @@ def _base(path: Path, name: str) -> Path:
     file, setting = split_setting(path)
     if setting and name in _entries(read_yaml(file)):
         return Path(f"{file}#{name}")
-    beside = find_config(file.parent / name)
-    base = beside if is_config(beside) else find_config(Path(name))
+    base = find_config(file.parent / name)
+    if not is_config(base):
+        base = find_config(Path(name))
     if not is_config(base):
         raise ConfigError(
             f"{path}: extends: there is no configuration '{name}', neither beside it nor a shipped one"
@@ -146,7 +163,7 @@ def _base(path: Path, name: str) -> Path:
     return base
 
 
-def _values(path: Path) -> dict[str, Any]:
+def _values(path: Path) -> Json:
     """Return a copy of the values of a configuration."""
     file, setting = split_setting(path)
     values = read_yaml(file)
@@ -161,7 +178,9 @@ def _values(path: Path) -> dict[str, Any]:
         return deepcopy(values)
     entries = _entries(values)
     if setting not in entries:
-        problem = f"there is no setting '{setting}'" if setting else "contains several settings"
+        problem = "contains several settings"
+        if setting:
+            problem = f"there is no setting '{setting}'"
         raise ConfigError(
             f"{file}: {problem}. Write {file}#NAME with one of: {', '.join(values[SETTINGS])}"
         )
@@ -170,17 +189,16 @@ def _values(path: Path) -> dict[str, Any]:
     return deepcopy(entries[setting])
 
 
-def _has_settings(values: Any) -> bool:
-    return (
-        isinstance(values, dict)
-        and isinstance(values.get(SETTINGS), dict)
-        and set(values) <= {SETTINGS, SHARED}
-    )
+def _has_settings(values: Json) -> bool:
+    # A method may have a field of this name, therefore no other key may stand beside it.
+    return isinstance(values.get(SETTINGS), dict) and set(values) <= {SETTINGS, SHARED}
 
 
-def _entries(values: dict[str, Any]) -> dict[str, Any]:
+def _entries(values: Json) -> Json:
     shared = values.get(SHARED)
-    return {**(shared if isinstance(shared, dict) else {}), **values[SETTINGS]}
+    if not isinstance(shared, dict):
+        return dict(values[SETTINGS])
+    return {**shared, **values[SETTINGS]}
 
 
 def flow_and_file(name: str | None, config: Path | None, flows: Sequence[str]) -> tuple[str, Path]:
@@ -228,6 +246,7 @@ def flow_of(file: Path, flows: Sequence[str], default: str = "") -> str:
     if flow is None:
         name, setting = split_setting(file)
         for stem in (setting, name.stem):
+            # The longest: `dp_sgd_gen_here` is of dp_sgd_gen, even if there were a flow dp_sgd.
             if fitting := [name for name in flows if stem == name or stem.startswith(f"{name}_")]:
                 return max(fitting, key=len)
         return DEFAULT_FLOW

@@ -9,6 +9,7 @@ import yaml
 from pydantic import BaseModel, Field, ValidationError
 
 from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.json_values import Json
 from connectors.interfaces.redaction import redact
 from connectors.security.secret_patterns import PUBLIC, find_secrets, hide_secrets
 from flows.config.environment import environment
@@ -23,7 +24,8 @@ Changes = list[Annotated[str, Field(json_schema_extra={"pattern": PUBLIC})]] | N
 """Parameter of a flow: changes of single values, without keys and passwords, which Prefect would store."""
 SETTINGS_FIRST = ("privacy", "method", "execution")
 """Groups that are named first where a key exists in several groups: the others describe rows and models."""
-MAX_SUGGESTIONS, CLOSE = 2, 0.75
+MAX_SUGGESTIONS = 2
+CLOSE = 0.75
 MAX_SHOWN = 200
 """Characters of a value that a message shows."""
 BESIDE = ("task", "config")
@@ -41,27 +43,30 @@ def load_config(model: type[Config], path: Path, changes: Sequence[str] = ()) ->
     path = find_config(path)
     layers = read_layers(path)
     values = merge(layers)
-    values.pop(FLOW_KEY, None)  # read by `flow_and_file`
-    apply_changes(
-        values, changes, str(path)
-    )  # before paths are resolved, which would hide addresses
+    # `flow_and_file` has read it.
+    values.pop(FLOW_KEY, None)
+    # Before paths are resolved: a resolved address would no longer look like one, and its password not be found.
+    apply_changes(values, changes, str(path))
     root = values.get("data_root")
     if isinstance(root, str):
-        values["data_root"] = str(
-            environment().data or (_folder(layers, "data_root") / root).resolve()
-        )
+        folder = (_folder(layers, "data_root") / root).resolve()
+        values["data_root"] = str(environment().data or folder)
     for field in BESIDE:
         file = values.get(field)
-        if (
-            isinstance(file, str)
-            and not Path(file).exists()
-            and (_folder(layers, field) / file).is_file()
-        ):
-            values[field] = str(_folder(layers, field) / file)
+        if not isinstance(file, str) or Path(file).exists():
+            continue
+        beside = _folder(layers, field) / file
+        if beside.is_file():
+            values[field] = str(beside)
     changed = {change.partition("=")[0] for change in changes}
-    return check_config(
-        model, values, str(path), lambda field: None if field in changed else line_in(layers, field)
-    )
+
+    def line_of(field: str) -> str | None:
+        # A value of --set is in no file.
+        if field in changed:
+            return None
+        return line_in(layers, field)
+
+    return check_config(model, values, str(path), line_of)
 
 
 def with_changes(config: Config, changes: Sequence[str] | None) -> Config:
@@ -75,7 +80,7 @@ def with_changes(config: Config, changes: Sequence[str] | None) -> Config:
 
 def check_config(
     model: type[Config],
-    values: dict[str, Any],
+    values: Json,
     source: str,
     line_of: Callable[[str], int | str | None] = lambda _: None,
 ) -> Config:
@@ -88,26 +93,28 @@ def check_config(
     except ValidationError as error:
         lines = []
         for problem in error.errors():
-            line = line_of(_field(problem["loc"]))
-            lines.append(_explain(model, dict(problem)) + (f", line {line}" if line else ""))
+            text = _explain(model, dict(problem))
+            if line := line_of(_field(problem["loc"])):
+                text += f", line {line}"
+            lines.append(text)
         raise ConfigError(f"{source}:\n  " + "\n  ".join(lines)) from None
 
 
 def read_stored(model: type[Config], manifest: Mapping[str, Any]) -> Config:
     """Return the configuration in the manifest of a run, of this version or an earlier one."""
     values = without_removed(manifest["flow"], manifest["config"])
-    values = model.stored(values) if issubclass(model, Strict) else values
+    if issubclass(model, Strict):
+        values = model.stored(values)
     return check_config(model, values, f"manifest of {manifest['run_id']}")
 
 
 def _folder(layers: Sequence[Layer], field: str) -> Path:
     """Return the folder of the file that writes a field."""
-    return (
-        next((layer for layer in layers if field in layer.values), layers[0]).file.resolve().parent
-    )
+    layer = next((layer for layer in layers if field in layer.values), layers[0])
+    return layer.file.resolve().parent
 
 
-def apply_changes(values: dict[str, Any], changes: Sequence[str], source: str) -> None:
+def apply_changes(values: Json, changes: Sequence[str], source: str) -> None:
     """Apply changes ('a.b=value') to values; ConfigError for a value that is a secret."""
     for change in changes:
         _set(values, change)
@@ -115,7 +122,7 @@ def apply_changes(values: dict[str, Any], changes: Sequence[str], source: str) -
         raise ConfigError(f"{source}:\n  {explain_secret(finding)}")
 
 
-def _set(values: dict[str, Any], change: str) -> None:
+def _set(values: Json, change: str) -> None:
     name, equals, text = change.partition("=")
     if not equals or not name:
         raise ConfigError(
@@ -131,12 +138,16 @@ def _set(values: dict[str, Any], change: str) -> None:
         raise ConfigError(
             f"--set {hide_secrets(change)}: the value is not YAML. Quote text with special characters"
         ) from None
-    node[_index(node, last, name) if isinstance(node, list) else last] = value
+    if isinstance(node, list):
+        node[_index(node, last, name)] = value
+    else:
+        node[last] = value
 
 
 def _step_into(node: Any, parent: str, name: str) -> Any:
     if isinstance(node, list):
         return node[_index(node, parent, name)]
+    # A group may be missing, or null in the file.
     if node.get(parent) is None:
         node[parent] = {}
     if not isinstance(node[parent], dict | list):
@@ -144,7 +155,7 @@ def _step_into(node: Any, parent: str, name: str) -> Any:
     return node[parent]
 
 
-def _index(items: list[Any], text: str, name: str) -> int:
+def _index(items: list[object], text: str, name: str) -> int:
     if not text.isdigit() or int(text) >= len(items):
         raise ConfigError(f"--set {name}: '{text}' is not a position in a list of {len(items)}")
     return int(text)
@@ -154,7 +165,7 @@ def _field(location: Sequence[str | int]) -> str:
     return ".".join(str(part) for part in location)
 
 
-def _explain(model: type[BaseModel], problem: dict[str, Any]) -> str:
+def _explain(model: type[BaseModel], problem: Json) -> str:
     field = _field(problem["loc"]) or "the configuration"
     path = _field([part for part in problem["loc"] if isinstance(part, str)])
     removed = explain_removed(getattr(model, "flow_name", None), path, problem["input"])
@@ -168,32 +179,32 @@ def _explain(model: type[BaseModel], problem: dict[str, Any]) -> str:
     if problem["type"] == "model_type":
         return f"{field}: must be a group of names and values, not {value}. Remove it to use its defaults"
     message = _plain(problem)
-    is_group = isinstance(problem["input"], dict | list)  # the message names the value in it
-    return (
-        message
-        if not problem["loc"]
-        else f"{field}: {message}" + ("" if is_group else f" (value: {value})")
-    )
+    # Rules between fields name the fields themselves.
+    if not problem["loc"]:
+        return message
+    # The message of a group names the value in it.
+    if isinstance(problem["input"], dict | list):
+        return f"{field}: {message}"
+    return f"{field}: {message} (value: {value})"
 
 
 def _hint(model: type[BaseModel], location: Sequence[str | int]) -> str:
     """Return the keys that an unknown one may mean: a similar one of its group, else of another group."""
     key = str(location[-1])
-    names = _fields_at(model, tuple(location[:-1]))
+    names = _fields_at(model, location[:-1])
     paths = sorted(_paths(model), key=lambda path: path.partition(".")[0] not in SETTINGS_FIRST)
     endings = [path.rpartition(".")[2] for path in paths]
     similar = difflib.get_close_matches(key, endings, n=1, cutoff=CLOSE)
     elsewhere = [path for path, ending in zip(paths, endings, strict=True) if ending in similar]
+    # A near miss in its own group, then the same key elsewhere, then a vague similarity in its own group.
     meant = (
         difflib.get_close_matches(key, names, n=1, cutoff=CLOSE)
         or elsewhere[:MAX_SUGGESTIONS]
         or difflib.get_close_matches(key, names, n=1, cutoff=0.5)
     )
-    return (
-        f"did you mean {' or '.join(map(repr, meant))}?"
-        if meant
-        else f"valid keys: {', '.join(names)}"
-    )
+    if not meant:
+        return f"valid keys: {', '.join(names)}"
+    return f"did you mean {' or '.join(map(repr, meant))}?"
 
 
 def _paths(model: type[BaseModel], group: str = "") -> Iterator[str]:
@@ -206,7 +217,7 @@ def _paths(model: type[BaseModel], group: str = "") -> Iterator[str]:
             yield from _paths(inside, f"{group}{name}.")
 
 
-def _plain(problem: dict[str, Any]) -> str:
+def _plain(problem: Json) -> str:
     """Return the message of a problem, with what to write where pydantic names a rule only."""
     limits = problem.get("ctx", {})
     if problem["type"] in ("too_short", "string_too_short") and isinstance(problem["input"], str):
@@ -222,13 +233,15 @@ def _plain(problem: dict[str, Any]) -> str:
     return redact(str(problem["msg"]).removeprefix("Value error, "))
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     """Return a value for a message, without secrets and at most `MAX_SHOWN` characters long."""
     text = redact(repr(hide_secrets(value)))
-    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
+    if len(text) > MAX_SHOWN:
+        text = f"{text[:MAX_SHOWN]}..."
+    return text
 
 
-def _fields_at(model: type[BaseModel], location: tuple[Any, ...]) -> list[str]:
+def _fields_at(model: type[BaseModel], location: Sequence[str | int]) -> list[str]:
     current: Any = model
     for part in location:
         if isinstance(part, str) and part in getattr(current, "model_fields", {}):

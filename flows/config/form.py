@@ -24,6 +24,7 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, PydanticUndefined
 
+from connectors.interfaces.json_values import Json
 from connectors.models.base import registry
 from connectors.rows.queries import READING
 from connectors.security.secret_patterns import (
@@ -35,7 +36,7 @@ from connectors.security.secret_patterns import (
     without_secrets,
 )
 
-Schema = Mapping[str, Any]
+Schema = Mapping[str, object]
 WORDS = {
     "fid": "FID",
     "api": "API",
@@ -43,7 +44,8 @@ WORDS = {
     "mlflow": "MLflow",
     "sql": "SQL",
 }
-MIN_DELTA, MAX_DELTA = 1e-12, 0.01
+MIN_DELTA = 1e-12
+MAX_DELTA = 0.01
 """See `flows.config.privacy.Delta`."""
 SERVER_CHECKS = (PUBLIC, REFERENCE, SECRET_NAME, READING, MIN_DELTA, MAX_DELTA)
 """Patterns and limits that the server checks; part of a deployment's version."""
@@ -65,6 +67,11 @@ INSTEAD = {
 """Fix for a password in an address, by field name."""
 
 
+Values = tuple[object, ...] | Json
+"""Values of a field: a list of them, or a schema."""
+
+
+# Compared by identity: a schema among the values has no hash.
 @dataclass(frozen=True, slots=True, eq=False)
 class Rule:
     """A rule between two fields, such as `method.guidance`; the form's schema and `Strict` both read it.
@@ -73,9 +80,9 @@ class Rule:
     """
 
     field: str
-    values: tuple[Any, ...] | Schema
+    values: Values
     other: str
-    allowed: tuple[Any, ...] | Schema
+    allowed: Values
 
     def holds(self, group: BaseModel) -> bool:
         """Return True if a group of fields follows the rule."""
@@ -83,19 +90,21 @@ class Rule:
             _value(group, self.other), self.allowed
         )
 
-    def schema(self, model: type[BaseModel]) -> dict[str, Any]:
+    def schema(self, model: type[BaseModel]) -> Json:
         """Return the rule as JSON schema; a field whose default breaks the rule is required."""
         name, _, inner = self.other.partition(".")
         default = model.model_fields[name].get_default(call_default_factory=True)
         is_required = not _fits(_value(default, inner), self.allowed)
+        # A missing field matches any `properties`: without `required` the rule would also judge a default.
+        condition = {
+            "properties": _nested(self.field, self.values, True),
+            "required": [self.top],
+        }
         then = {
             "properties": _nested(self.other, self.allowed, False),
-            "required": [name] * is_required,
+            "required": [name] if is_required else [],
         }
-        return {
-            "if": {"properties": _nested(self.field, self.values, True), "required": [self.top]},
-            "then": then,
-        }
+        return {"if": condition, "then": then}
 
     @property
     def top(self) -> str:
@@ -110,33 +119,42 @@ UNSET: Final = (None,)
 """Values of a rule: any but null, and null."""
 
 
-def _value(group: Any, path: str) -> Any:
+def _value(group: object, path: str) -> object:
     """Return the value of a field; None if it, or a group around it, is not set."""
-    for name in path.split(".") if path else ():
-        group = getattr(group, name, None)
-    return None if group is PydanticUndefined else group
+    if path:
+        for name in path.split("."):
+            group = getattr(group, name, None)
+    # The default of a required field.
+    if group is PydanticUndefined:
+        return None
+    return group
 
 
-def _nested(path: str, values: tuple[Any, ...] | Schema, is_required: bool) -> dict[str, Any]:
+def _nested(path: str, values: Values, is_required: bool) -> Json:
     """Return the schema of a field's values under the names of its groups."""
     name, _, inner = path.partition(".")
-    if not inner:
-        return {name: {"enum": list(values)} if isinstance(values, tuple) else dict(values)}
-    required = {"required": [inner.partition(".")[0]]} if is_required else {}
-    return {name: {"properties": _nested(inner, values, is_required), **required}}
+    if inner:
+        group: Json = {"properties": _nested(inner, values, is_required)}
+        if is_required:
+            group["required"] = [inner.partition(".")[0]]
+        return {name: group}
+    if isinstance(values, tuple):
+        return {name: {"enum": list(values)}}
+    return {name: dict(values)}
 
 
-def _fits(value: Any, values: tuple[Any, ...] | Schema) -> bool:
+def _fits(value: Any, values: Values) -> bool:
     if isinstance(values, tuple):
         return value in values
     if value is None:
         return False
     if isinstance(value, str) and re.search(values.get("pattern", ""), value) is None:
         return False
-    size = len(value) if isinstance(value, str | list) else value
-    return all(
-        size >= values[name] for name in ("minimum", "minLength", "minItems") if name in values
-    )
+    size = value
+    if isinstance(value, str | list):
+        size = len(value)
+    limits = [values[name] for name in ("minimum", "minLength", "minItems") if name in values]
+    return all(size >= limit for limit in limits)
 
 
 class NoBooleans(BaseModel):
@@ -144,7 +162,8 @@ class NoBooleans(BaseModel):
 
     @field_validator("*", mode="before")
     @classmethod
-    def _refuse_boolean(cls, value: Any, info: ValidationInfo) -> Any:
+    def _refuse_boolean(cls, value: object, info: ValidationInfo) -> object:
+        # A field that also permits a boolean, or anything, keeps it.
         kinds = set(_kinds(cls.model_fields[str(info.field_name)].annotation))
         if kinds & {int, float} and not kinds & {bool, Any} and _has_boolean(value):
             raise ValueError(
@@ -153,7 +172,7 @@ class NoBooleans(BaseModel):
         return value
 
 
-def _kinds(annotation: Any) -> Iterator[Any]:
+def _kinds(annotation: object) -> Iterator[object]:
     """Yield the types in an annotation."""
     inside = get_args(annotation)
     if not inside or get_origin(annotation) is Literal:
@@ -162,10 +181,12 @@ def _kinds(annotation: Any) -> Iterator[Any]:
         yield from _kinds(part)
 
 
-def _has_boolean(value: Any) -> bool:
+def _has_boolean(value: object) -> bool:
     if isinstance(value, dict):
         return any(map(_has_boolean, value.values()))
-    return any(map(_has_boolean, value)) if isinstance(value, list) else isinstance(value, bool)
+    if isinstance(value, list):
+        return any(map(_has_boolean, value))
+    return isinstance(value, bool)
 
 
 class Strict(NoBooleans):
@@ -188,12 +209,12 @@ class Strict(NoBooleans):
     first: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
-    def stored(cls, values: dict[str, Any]) -> dict[str, Any]:
+    def stored(cls, values: Json) -> Json:
         """Return the values of a manifest with fields that an earlier version left out, if their default changed."""
         return values
 
     @classmethod
-    def identifying(cls, values: dict[str, Any]) -> dict[str, Any]:
+    def identifying(cls, values: Json) -> Json:
         """Return the values that determine the id of a run, without those that earlier versions left out."""
         return values
 
@@ -201,7 +222,8 @@ class Strict(NoBooleans):
 
     @model_validator(mode="before")
     @classmethod
-    def _refuse_secrets(cls, values: Any) -> Any:
+    def _refuse_secrets(cls, values: object) -> object:
+        # Before validation, whose messages could quote the value.
         for finding in find_secrets(values):
             raise PydanticCustomError("secret", "{message}", {"message": explain_secret(finding)})
         return values
@@ -209,11 +231,11 @@ class Strict(NoBooleans):
     @model_validator(mode="before")
     @classmethod
     def _refuse_hidden(cls, values: Any) -> Any:
-        hidden = [
-            name for name in cls.hidden if isinstance(values, dict) and values.get(name) is not None
-        ]
-        if hidden:
-            raise ValueError(f"{hidden[0]}: {cls.hidden[hidden[0]]}")
+        if not isinstance(values, dict):
+            return values
+        for name, reason in cls.hidden.items():
+            if values.get(name) is not None:
+                raise ValueError(f"{name}: {reason}")
         return values
 
     @model_validator(mode="after")
@@ -224,7 +246,7 @@ class Strict(NoBooleans):
         return self
 
     @model_serializer(mode="wrap")
-    def _without_hidden(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _without_hidden(self, write: SerializerFunctionWrapHandler) -> Json:
         return {name: value for name, value in write(self).items() if name not in self.hidden}
 
     @classmethod
@@ -240,6 +262,7 @@ class Strict(NoBooleans):
         for name in cls.hidden:
             schema.get("properties", {}).pop(name, None)
         rare = _take_rare(schema, cls.first)
+        # Rare fields have positions too: they come last in an editor that shows all.
         for position, (name, field) in enumerate(
             [*schema.get("properties", {}).items(), *rare.items()]
         ):
@@ -247,30 +270,34 @@ class Strict(NoBooleans):
             field["title"] = cls.model_fields[name].title or title_of(name)
         for rule in cls.rules:
             checks = schema.setdefault("dependentSchemas", {}).setdefault(rule.top, {})
-            while "if" in checks:  # a further rule of this field
+            # A schema has one `if`: each further rule of this field goes one level deeper.
+            while "if" in checks:
                 checks = checks.setdefault("dependentSchemas", {}).setdefault(rule.top, {})
             checks |= rule.schema(cls)
+        # `if` and `then`, because the form shows neither.
         if cls.is_whole:
-            schema |= {"if": True, "then": without_secrets()}  # the form shows neither
+            schema |= {"if": True, "then": without_secrets()}
         return reference
 
 
-def _take_rare(schema: dict[str, Any], first: tuple[str, ...]) -> dict[str, dict[str, Any]]:
+def _take_rare(schema: Json, first: tuple[str, ...]) -> dict[str, Json]:
     """Move the properties that are not in `first` where the server checks them and the form does not draw them."""
     fields = schema.get("properties", {})
     shown = {name: fields[name] for name in first if name in fields}
     rare = {name: field for name, field in fields.items() if name not in shown}
     if not shown or not rare:
         return {}
+    # The form draws `properties` alone; the server also checks `dependentSchemas`.
     schema |= {"properties": shown, "propertyNames": {"enum": list(fields)}}
     schema["dependentSchemas"] = {
         name: {"properties": {name: field}} for name, field in rare.items()
     }
-    del schema["additionalProperties"]  # names the shown properties only
+    # It would refuse the rare fields, because it looks at the shown ones only; `propertyNames` takes its place.
+    del schema["additionalProperties"]
     return rare
 
 
-def with_rare(schema: dict[str, Any]) -> dict[str, Any]:
+def with_rare(schema: Json) -> Json:
     """Return a schema whose groups list all fields, for editors and reference pages; the reverse of `_take_rare`."""
     whole = {
         name: with_rare(value) if isinstance(value, dict) else value
@@ -292,9 +319,10 @@ def explain_secret(finding: SecretMatch) -> str:
     """Return the location of a secret and the value to use in its place."""
     if finding.is_key:
         return f"{finding}: {KEY_INSTEAD}"
-    instead = INSTEAD.get(
-        re.split(r"[.]", finding.path[-1])[-1] if finding.path else "", "Remove the password"
-    )
+    name = ""
+    if finding.path:
+        name = finding.path[-1].rpartition(".")[2]
+    instead = INSTEAD.get(name, "Remove the password")
     return f"{finding}: {ADDRESS_INSTEAD}{instead}"
 
 
@@ -304,18 +332,18 @@ def title_of(name: str) -> str:
     return words[:1].upper() + words[1:]
 
 
-def connectors(field: dict[str, Any]) -> None:
+def connectors(field: Json) -> None:
     """Offer the connectors installed on the machine that registers the deployment."""
     field["enum"] = sorted(registry.connectors())
 
 
-def tasks(field: dict[str, Any]) -> None:
+def tasks(field: Json) -> None:
     """List the shipped tasks in the description; a file path is valid too."""
     shipped = sorted(path.stem for path in Path(__file__).with_name("task_files").glob("*.yaml"))
     field["description"] += f" Shipped tasks: {', '.join(shipped)}."
 
 
-def without_null(field: dict[str, Any]) -> None:
+def without_null(field: Json) -> None:
     """Show the fields of an optional group; the server then names an invalid one."""
     (group,) = (choice for choice in field.pop("anyOf") if choice != {"type": "null"})
     field |= group

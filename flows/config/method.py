@@ -175,6 +175,7 @@ class WaspMethod(RoundsMethod):
         """T - 1 releases of Q votes on both sides, or a single release of a density."""
         if self.releases_density:
             return VotingScheme(1)
+        # T - 1: the texts of the last iteration guide no others, therefore nobody votes on them.
         return VotingScheme(self.iterations - 1, self.votes, 2)
 
     @property

@@ -11,6 +11,7 @@ import yaml
 from pydantic import Field, field_validator, model_validator
 
 from connectors.interfaces.addresses import Host, KeyReference, ModelName
+from connectors.interfaces.json_values import Json
 from connectors.models.transformers import smollm2
 from connectors.security.secret_patterns import REFERENCE
 from flows.config.form import Rule, Rules, Strict, connectors
@@ -36,16 +37,18 @@ class Price(Strict):
     cache_write: float | None = Field(
         None,
         ge=0,
+        # A price without it is written as by earlier versions.
         exclude_if=partial(is_, None),
         description="Input tokens written to the vendor's cache. Empty: 1.25 times input.",
     )
 
     @field_validator("date", mode="before")
     @classmethod
-    def _date_as_text(cls, value: Any) -> Any:
-        return (
-            value.isoformat() if isinstance(value, date) else value
-        )  # YAML parses an unquoted date
+    def _date_as_text(cls, value: object) -> object:
+        # YAML parses an unquoted date.
+        if isinstance(value, date):
+            return value.isoformat()
+        return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +124,7 @@ class Plm(Strict):
         description="Token price. Empty: the shipped list's, for a known model at its vendor's address; for others the "
         "cost counts as 0 and limits.max_dollars is refused. Set 0 and 0 for a free server.",
     )
-    options: dict[str, Any] = Field(
-        default_factory=dict, description="Further options of the connector."
-    )
+    options: Json = Field(default_factory=dict, description="Further options of the connector.")
 
     rules: ClassVar[Rules] = {
         Rule("connector", WITH_MODEL, "model", {"minLength": 1}): (
@@ -140,6 +141,7 @@ class Plm(Strict):
     @model_validator(mode="before")
     @classmethod
     def _take_price_from_options(cls, values: Any) -> Any:
+        # Earlier versions had the price among the options.
         options = values.get("options") if isinstance(values, dict) else None
         if not isinstance(options, dict) or "price" not in options:
             return values
@@ -158,34 +160,37 @@ class Plm(Strict):
     @property
     def is_listed(self) -> bool:
         """True if prompts for new texts are the beginnings of lists."""
-        return self.style == "list" or (
-            self.style == "auto" and self.connector == "hf" and self.model in smollm2.CONTENT
-        )
+        if self.style == "auto":
+            return self.connector == "hf" and self.model in smollm2.CONTENT
+        return self.style == "list"
 
     @property
     def stated_price(self) -> Price | None:
         """The price of a paid model: the field, else the shipped list."""
-        return self.price or (self.listed_price.price if self.listed_price else None)
+        if self.price is not None:
+            return self.price
+        if self.listed_price is not None:
+            return self.listed_price.price
+        return None
 
     @property
     def listed_price(self) -> ListedPrice | None:
         """The price of the shipped list, for a model at its vendor's own address without a price of its own."""
-        if (
-            self.price
-            or self.endpoint
-            or self.options.get("endpoint")
-            or self.options.get("endpoints")
-        ):
+        if self.price is not None:
+            return None
+        # Another address of a known model has prices of its own.
+        if self.endpoint or self.options.get("endpoint") or self.options.get("endpoints"):
             return None
         return listed_prices().get((self.connector, self.model))
 
     @property
-    def connector_options(self) -> dict[str, Any]:
+    def connector_options(self) -> Json:
         """Options for the connector, including the fields above that are set."""
         excluded = {"name", "connector", "model", "options", "style", "deployment"}
         fields = self.model_dump(mode="json", exclude=excluded, exclude_none=True)
         if self.listed_price is not None:
             fields["price"] = self.listed_price.price.model_dump(mode="json", exclude_none=True)
+        # A field has precedence over an option of the same name.
         return {**self.options, **fields}
 
 
@@ -200,12 +205,10 @@ class EmbedderChoice(Strict):
         "embedded",
         description="Hub id, folder, or 'embedded' (from the extra 'demo').",
     )
-    options: dict[str, Any] = Field(
-        default_factory=dict, description="Further options of the embedder."
-    )
+    options: Json = Field(default_factory=dict, description="Further options of the embedder.")
 
     @field_validator("options")
     @classmethod
-    def _refuse_removed(cls, options: dict[str, Any]) -> dict[str, Any]:
+    def _refuse_removed(cls, options: Json) -> Json:
         refuse_removed(None, "embedder.options.", options)
         return options

@@ -1,10 +1,10 @@
 """Resolves the paths of rows and models in a configuration, and names datasets."""
 
 from pathlib import Path
-from typing import Any
 
 from connectors.embedders.registry import open_embedder
 from connectors.interfaces.embedding import Embedder
+from connectors.interfaces.json_values import Json
 from connectors.interfaces.models import ModelSpec
 from connectors.interfaces.rows import RowsRef, TermsRef
 from flows.config.base import AnyConfig
@@ -22,7 +22,10 @@ def default_name(path: str) -> str:
     appear in reports and experiments.
     """
     _, separator, rest = path.partition("://")
-    public = rest.rsplit("@", 1)[-1] if separator else path.split(":")[-1]
+    # The last @ ends user and password, which may contain others. env:NAME and builtin:FILE have a prefix only.
+    public = path.split(":")[-1]
+    if separator:
+        public = rest.rsplit("@", 1)[-1]
     parts = Path(public.split("?")[0]).with_suffix("").parts[-2:]
     return "/".join(part.strip("/") for part in parts if part.strip("/")) or "private"
 
@@ -38,26 +41,32 @@ def dataset_of(config: AnyConfig) -> tuple[str, bool]:
     Each party of a federation has a cap in its own ledger.
     """
     rows = config.private
+    if rows is None and config.parties is not None:
+        return config.parties.name, True
     if rows is None:
-        return config.parties.name if config.parties else "", True
+        return "", True
     return dataset_name(rows), rows.is_public_source
 
 
 def resolve_path(path: str, root: str | None) -> str:
     """Return `path`, joined to `root` if it is a relative file path."""
+    # A colon: a URL, env:NAME or builtin:FILE.
     special = ":" in path or path.startswith("~") or Path(path).is_absolute()
-    return path if special or root is None else str(Path(root) / path)
+    if special or root is None:
+        return path
+    return str(Path(root) / path)
 
 
 def rows_ref(rows: Rows, root: str | None, run_seed: int = 0) -> RowsRef:
     """Return the reference to configured rows; public rows add the run's seed."""
     is_public = isinstance(rows, PrivateRows) and rows.rows_are_public
-    columns: dict[str, Any] = {
+    columns: Json = {
         name: getattr(rows, name) for name in ("text", "label", "rows", "query", "plain_text")
     }
     columns |= {name: getattr(rows, name, None) for name in ("of", "class_alpha", "person")}
     return RowsRef(
         path=resolve_path(rows.path, root),
+        # Private rows are drawn with their own seed alone: runs with other seeds use the same rows.
         seed=rows.seed + run_seed * is_public,
         public=is_public,
         classes=tuple((name, tuple(prefixes)) for name, prefixes in (rows.classes or {}).items()),
@@ -68,7 +77,9 @@ def rows_ref(rows: Rows, root: str | None, run_seed: int = 0) -> RowsRef:
 def vocabulary_of(config: AnyConfig) -> VocabularyChoice | None:
     """Return the vocabulary of a configuration, or None."""
     vocabulary = getattr(config, "vocabulary", None)
-    return vocabulary if isinstance(vocabulary, VocabularyChoice) else None
+    if isinstance(vocabulary, VocabularyChoice):
+        return vocabulary
+    return None
 
 
 def terms_ref(choice: VocabularyChoice, root: str | None) -> TermsRef:
@@ -80,9 +91,12 @@ def terms_ref(choice: VocabularyChoice, root: str | None) -> TermsRef:
 
 def model_spec(plm: Plm, root: str | None, home: Path | None = None) -> ModelSpec:
     """Return the model spec for the registry; files are relative to `root`."""
-    model = resolve_path(plm.model, root) if plm.model else ""
-    if plm.connector not in FILES and not Path(model).is_dir():
-        model = plm.model
+    model = plm.model
+    if plm.model:
+        path = resolve_path(plm.model, root)
+        # `hf` reads a folder or a name of the hub: only an existing folder shows which one is meant.
+        if plm.connector in FILES or Path(path).is_dir():
+            model = path
     return ModelSpec(plm.name, plm.connector, model, plm.connector_options, home)
 
 

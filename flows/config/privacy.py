@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from functools import partial
 from operator import is_
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, model_validator
 
+from connectors.interfaces.json_values import Json
 from flows.config.form import MAX_DELTA, MIN_DELTA, Strict
 from tasks.private.training.promise import Clipping, Training
 from tasks.private.training.recipe import PaidTraining
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     from tasks.steps.values import ChargedDataset
 
 
-def _as_epsilon(value: Any) -> Any:
+def _as_epsilon(value: object) -> object:
+    # JSON has no infinity, therefore it is a text in forms and manifests.
     if isinstance(value, str) and value.strip().lower() in {"inf", "infinity"}:
         return math.inf
     return value
@@ -43,7 +45,8 @@ def check_delta(delta: float) -> float:
             f"{delta:g} is not below {MAX_DELTA:g}: it permits publishing one record in {max(1, round(1 / delta))} "
             "unchanged. Write a number below 1/rows, such as 1e-5"
         )
-    if not delta > MIN_DELTA:  # nan as well
+    # `not >` rather than `<=`, which NaN would pass.
+    if not delta > MIN_DELTA:
         raise ValueError(
             f"{delta:g} is not above {MIN_DELTA:g}: accountants cannot distinguish it from 0 in floating point. "
             "Write a number such as 1e-5 or 1e-8"
@@ -125,7 +128,9 @@ class Privacy(LossPolicy):
         This is replace_one, regardless of `adjacency`, for a fixed number of rows from a larger source: removing one
         row then adds another.
         """
-        return "replace_one" if rows is not None and rows.takes_exactly else self.adjacency
+        if rows is not None and rows.takes_exactly:
+            return "replace_one"
+        return self.adjacency
 
 
 class WordsPrivacy(Privacy):
@@ -151,8 +156,9 @@ def check_part(privacy: AnyPrivacy, field: str) -> AnyPrivacy:
     return privacy
 
 
-def _only_infinite(field: dict[str, Any]) -> None:
+def _only_infinite(field: Json) -> None:
     """Offer 'inf' alone in the form."""
+    # pydantic offers a number or 'inf'.
     field.pop("anyOf", None)
     field |= {"type": "string", "enum": ["inf"]}
 

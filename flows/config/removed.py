@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import yaml
 
+from connectors.interfaces.json_values import Json
 from connectors.models.base.options import REMOVED_OPTIONS, VENDOR_OPTIONS
 
 SAME_FIELDS: Final = {"filler.": "plms.", "vocabulary.embedder.": "embedder."}
@@ -37,7 +38,7 @@ def removed_fields() -> dict[str, dict[str, str]]:
 
 
 @cache
-def removed_defaults(flow: str) -> dict[str, Any]:
+def removed_defaults(flow: str) -> Json:
     """Return the values of settings that ids of runs contain and configurations do not, by path."""
     text = Path(__file__).with_name("removed_defaults.yaml").read_text(encoding="utf-8")
     values = yaml.safe_load(text)
@@ -65,12 +66,13 @@ REMOVED_VALUES: Final = {
 """By the path of the field and its value."""
 
 
-def explain_removed(flow: str | None, field: str, value: Any) -> str | None:
+def explain_removed(flow: str | None, field: str, value: object) -> str | None:
     """Return the message for a removed field or value of a flow's configuration; None for any other."""
     fields = removed_fields()
     shown = field
     for group, other in SAME_FIELDS.items():
-        field = other + field.removeprefix(group) if field.startswith(group) else field
+        if field.startswith(group):
+            field = other + field.removeprefix(group)
     advice = fields.get(flow or "any", {}).get(field) or fields["any"].get(field)
     if advice is not None:
         return f"{shown}: removed in 0.3. {advice}"
@@ -79,18 +81,20 @@ def explain_removed(flow: str | None, field: str, value: Any) -> str | None:
     return None
 
 
-def refuse_removed(flow: str | None, path: str, values: Mapping[str, Any]) -> None:
+def refuse_removed(flow: str | None, path: str, values: Mapping[str, object]) -> None:
     """Raise ValueError with the message of the first removed field or value below a path, where `Strict` sees none."""
     for name, value in values.items():
         if (message := explain_removed(flow, f"{path}{name}", value)) is not None:
             raise ValueError(message)
 
 
-def without_removed(flow: str, values: Mapping[str, Any]) -> dict[str, Any]:
+def without_removed(flow: str, values: Json) -> Json:
     """Return the configuration of a run of an earlier version without its removed fields and values."""
-    result: dict[str, Any] = _without(flow, "", values)
+    result: Json = _without(flow, "", values)
+    # The address is that of a removed runner, and a rule refuses `cluster` without dask.
     if "task_runner" in values.get("execution", {}) and "task_runner" not in result["execution"]:
         result["execution"].pop("cluster", None)
+    # A rule now refuses the adaptation of a fine-tuned student.
     student = result.get("student") or {}
     if student.get("kind", "finetune") == "finetune":
         student.pop("adaptation", None)
@@ -102,15 +106,13 @@ def without_removed(flow: str, values: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-def removed_settings(
-    flow: str, values: Mapping[str, Any], path: str = ""
-) -> Iterator[tuple[str, Any]]:
+def removed_settings(flow: str, values: Json, path: str = "") -> Iterator[tuple[str, object]]:
     """Yield path and value of the removed fields and values in a configuration of an earlier version."""
     for name, value in values.items():
         field = f"{path}{name}"
         if explain_removed(flow, field, value) is not None:
             yield field, value
-        elif isinstance(value, Mapping):
+        elif isinstance(value, dict):
             yield from removed_settings(flow, value, f"{field}.")
 
 

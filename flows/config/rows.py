@@ -16,6 +16,7 @@ from pydantic import (
 
 from connectors.interfaces.addresses import ExchangeAddress, FolderName, PublicFile, ShippedRows
 from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.json_values import Json
 from connectors.interfaces.rows import ALPHAS, BUILTIN, MIN_RATIO, OTHERS
 from connectors.interfaces.text_forms import check_class_name
 from connectors.rows.queries import READING, check_query
@@ -49,6 +50,7 @@ class Rows(Strict):
     )
     classes: dict[str, list[str]] | None = Field(
         None,
+        # Here and below: at its default, a field that was added later must not change the id of a run.
         exclude_if=partial(is_, None),
         description="For label codes: the code prefixes of each class, for example ICD chapters. The longest matching "
         "prefix decides. '*' stands for all other codes. Rows without a code or class are skipped.",
@@ -79,17 +81,16 @@ class Rows(Strict):
     @field_validator("classes")
     @classmethod
     def _check_prefixes(cls, classes: dict[str, list[str]] | None) -> dict[str, list[str]] | None:
-        prefixes = [
-            prefix for class_prefixes in (classes or {}).values() for prefix in class_prefixes
-        ]
+        if classes is None:
+            return None
+        prefixes = [prefix for of_class in classes.values() for prefix in of_class]
         duplicates = sorted({prefix for prefix in prefixes if prefixes.count(prefix) > 1})
         if duplicates:
             raise ValueError(
                 f"the prefix {duplicates[0]!r} belongs to two classes. Remove it from one"
             )
-        if classes is not None and not all(
-            class_prefixes and all(class_prefixes) for class_prefixes in classes.values()
-        ):
+        # An empty prefix begins every code: the class would take all rows.
+        if not all(of_class and all(of_class) for of_class in classes.values()):
             raise ValueError(
                 "a class has no prefix, or an empty one. List at least one code prefix for each class, or '*' for all "
                 "other codes"
@@ -105,7 +106,7 @@ class Rows(Strict):
 
 DATASET_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
 """Form of the name of a registered dataset."""
-REGISTERED: dict[str, Any] = {
+REGISTERED: Json = {
     "required": ["dataset"],
     "properties": {"dataset": {"type": "string"}},
 }
@@ -218,13 +219,14 @@ class PrivateRows(Rows):
     @classmethod
     def _accept_name(cls, values: Any) -> Any:
         """Accept a name alone; a named dataset replaces the rows of a preset, which come with the package."""
-        if (
-            isinstance(values, dict)
-            and values.get("dataset")
-            and str(values.get("path", "")).startswith(BUILTIN)
-        ):
-            return {name: value for name, value in values.items() if name not in PRESET}
-        return {"dataset": values} if isinstance(values, str) else values
+        if isinstance(values, str):
+            return {"dataset": values}
+        if not isinstance(values, dict) or not values.get("dataset"):
+            return values
+        # Other paths stay, and `_is_located` refuses them.
+        if not str(values.get("path", "")).startswith(BUILTIN):
+            return values
+        return {name: value for name, value in values.items() if name not in PRESET}
 
     @model_validator(mode="after")
     def _is_located(self) -> Self:
@@ -239,7 +241,8 @@ class PrivateRows(Rows):
                 f"'{self.dataset}' is not a name of a dataset. List the registered ones with: wasp dataset list"
             )
         defaults = {name: type(self).model_fields[name].default for name in OWNERS}
-        if not self.label:  # classes of the dataset may be ignored
+        # A run may ignore the classes of the dataset.
+        if not self.label:
             del defaults["label"]
         changed = [name for name, default in defaults.items() if getattr(self, name) != default]
         if changed:
@@ -261,10 +264,11 @@ class PrivateRows(Rows):
         """Sentence about public rows for plan and report; empty if the rows are private."""
         if not self.rows_are_public:
             return ""
-        drawn = (
-            f"unbalanced classes by Dirichlet({self.class_alpha or 0:g}), at least {MIN_RATIO} to 1"
-        )
-        classes = "stratified by class" if self.class_alpha is None else drawn
+        classes = "stratified by class"
+        if self.class_alpha is not None:
+            classes = (
+                f"unbalanced classes by Dirichlet({self.class_alpha:g}), at least {MIN_RATIO} to 1"
+            )
         return f"rows are public: exactly {self.rows} are drawn, {classes}, and the guarantee covers the drawn rows"
 
     @property
@@ -312,10 +316,13 @@ class DatasetView(Rows):
     @property
     def public_classes(self) -> list[str] | None:
         """Classes that the owner declared, by name or by their codes; None if there is no declaration."""
-        return list(self.classes) if self.classes else self.declared_classes
+        if self.classes:
+            return list(self.classes)
+        return self.declared_classes
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """Return the view as the ledger stores it."""
+        # Rows and seed are of a run; the ledger identifies the whole dataset.
         return self.model_dump(mode="json", exclude={"rows", "seed"})
 
     @field_validator("path")

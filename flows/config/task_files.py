@@ -6,7 +6,7 @@ Shipped task files are in `task_files/`; users add their own.
 from datetime import date
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 from pydantic import (
     AfterValidator,
@@ -30,7 +30,8 @@ from tasks.writing.prompts import Label, TaskCard
 SHIPPED = Path(__file__).with_name("task_files")
 
 
-def _quoted(value: Any) -> Any:
+def _quoted(value: object) -> object:
+    # A class `no` would become False, and its name "False".
     if isinstance(value, bool | int | float | date | None):
         raise ValueError(
             "YAML reads this as a number, a date, yes/no or nothing. Write it in quotes"
@@ -55,8 +56,10 @@ class LabelForm(_Form):
 
     @model_validator(mode="before")
     @classmethod
-    def _bare_name(cls, value: Any) -> Any:
-        return value if isinstance(value, dict) else {"name": value}
+    def _bare_name(cls, value: object) -> object:
+        if isinstance(value, dict):
+            return value
+        return {"name": value}
 
 
 class AttributeForm(_Form):
@@ -119,11 +122,10 @@ class TaskFile(_Form):
         for name, template in self.instructions.model_dump().items():
             needed = prompts.REQUIRED[name]
             used = prompts.placeholders(template)
+            # A task without labels drops the part of a template about the class, see `without_class`.
             if not self.labels:
-                needed, used = (
-                    needed - prompts.CLASS,
-                    prompts.placeholders(prompts.without_class(template)),
-                )
+                needed = needed - prompts.CLASS
+                used = prompts.placeholders(prompts.without_class(template))
             if template and (missing := sorted(needed - used)):
                 raise ValueError(
                     f"instructions.{name}: placeholder {_braced(missing)} is missing. Add it"
@@ -136,13 +138,17 @@ class TaskFile(_Form):
 
     def card(self) -> TaskCard:
         """Return the task card for the steps."""
+        labels = [Label(label.name, label.description, tuple(label.words)) for label in self.labels]
+        attribute = ""
+        values: tuple[str, ...] = ()
+        if self.attribute is not None:
+            attribute = self.attribute.name
+            values = tuple(self.attribute.values)
         return TaskCard(
-            labels=tuple(
-                Label(label.name, label.description, tuple(label.words)) for label in self.labels
-            )
-            or (Label(NO_CLASS),),
-            attribute=self.attribute.name if self.attribute else "",
-            values=tuple(self.attribute.values) if self.attribute else (),
+            # Texts without classes are one class for all steps.
+            labels=tuple(labels or [Label(NO_CLASS)]),
+            attribute=attribute,
+            values=values,
             **self.instructions.model_dump(),
             **self.model_dump(include={"name", "item", "max_tokens", "language"}),
         )
@@ -155,7 +161,10 @@ def shipped_tasks() -> list[str]:
 
 def task_place(name_or_path: str) -> str:
     """Return a shipped name unchanged, and the absolute path of any other task file."""
-    return name_or_path if name_or_path in shipped_tasks() else str(_find(name_or_path).resolve())
+    # A shipped name stays: the path of the package differs between machines.
+    if name_or_path in shipped_tasks():
+        return name_or_path
+    return str(_find(name_or_path).resolve())
 
 
 def load_task(name_or_path: str | Path) -> TaskCard:

@@ -22,6 +22,7 @@ def parse_yaml(text: str, source: str) -> Any:
         ConfigError: a duplicate key, with source, line and key.
         yaml.YAMLError: not YAML, with source and line.
     """
+    # Not yaml.load: messages name the file through the loader.
     loader = _Loader(text)
     loader.name = source
     try:
@@ -35,6 +36,7 @@ def read_yaml(path: Path) -> Any:
 
     Raises ConfigError if it cannot be read.
     """
+    # Time and size are part of the cache's key: a changed file is read again.
     try:
         state = path.stat()
         return _read(path, state.st_mtime_ns, state.st_size)
@@ -53,7 +55,9 @@ def read_yaml(path: Path) -> Any:
             f"{path}: is not UTF-8 text from byte {error.start} on. Save it as UTF-8"
         ) from None
     except yaml.MarkedYAMLError as error:
-        line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        line = ""
+        if error.problem_mark:
+            line = f", line {error.problem_mark.line + 1}"
         reason = ", ".join(part for part in (error.context, error.problem) if part)
         raise ConfigError(
             f"{path}{line}: is not YAML ({reason}). Correct it, or quote text with special characters"
@@ -95,10 +99,8 @@ class _Loader(yaml.SafeLoader):
         """Construct a value; ConfigError for an unquoted text that resembles a date or number, such as 2024-13-45."""
         try:
             return super().construct_object(node, deep)
-        except (
-            ValueError,
-            AttributeError,
-        ):  # AttributeError: PyYAML, for a text with the tag !!timestamp
+        # PyYAML raises AttributeError for a text with the tag !!timestamp that is no time.
+        except (ValueError, AttributeError):
             line = node.start_mark.line + 1
             raise ConfigError(
                 f"{self.name}, line {line}: '{node.value}' is not a valid date or number. Put it in quotes"
@@ -106,6 +108,7 @@ class _Loader(yaml.SafeLoader):
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         """Compose a mapping; keys from a merge (<<) are added later and may be overridden."""
+        # Here and not while values are constructed: at that point a mapping has lost its first value.
         node: yaml.MappingNode = super().compose_mapping_node(anchor)
         lines: dict[tuple[str, str], int] = {}
         for key, _ in node.value:

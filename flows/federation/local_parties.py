@@ -14,11 +14,11 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.json_values import Json
 from connectors.interfaces.rows import BUILTIN, PrivateRef, RowsRef
 from connectors.security.signing import open_signing_key, public_line
 from flows.config.base import AnyConfig
@@ -43,9 +43,7 @@ _ONE_AT_A_TIME = threading.Lock()
 """One process serves a party, so that federated runs of one process take turns."""
 
 
-def partition(
-    source: RowsRef, folder: Path, settings: Partition, home: Path | None = None
-) -> dict[str, Any]:
+def partition(source: RowsRef, folder: Path, settings: Partition, home: Path | None = None) -> Json:
     """Split the rows and return the parties without their private row counts.
 
     Each party gets its file, rows and long-term key; the registry of all keys, the coordinator's included, is next to
@@ -58,14 +56,15 @@ def partition(
     names = write_parties(zone, private, settings, folder)
     labels = labels_of(zone, private)
     connector, _, model = settings.embedder.partition(":")
-    person = {"person": "person"} if source.person else {}
-    values: dict[str, Any] = {
-        "private": {"path": ROWS, "text": "text", "label": "label"} | person,
-        "cap": {
-            "epsilon": settings.epsilon,
-            "delta": 1e-5,
-            "protects": "person" if person else "record",
-        },
+    # Files of parties have these columns, whatever the source calls them.
+    private_values = {"path": ROWS, "text": "text", "label": "label"}
+    protects = "record"
+    if source.person:
+        private_values["person"] = "person"
+        protects = "person"
+    values: Json = {
+        "private": private_values,
+        "cap": {"epsilon": settings.epsilon, "delta": 1e-5, "protects": protects},
         "colluding": settings.colluding,
         "registry": f"../{REGISTRY}",
         "exchange": "../exchange",
@@ -78,9 +77,8 @@ def partition(
         text = yaml.safe_dump({"name": name} | values, sort_keys=False, default_flow_style=None)
         (folder / name / PARTY_FILE).write_text(text, encoding="utf-8")
         (folder / name / "state").mkdir(mode=0o700)
-        lines.append(
-            f"{name}: {public_line(open_signing_key(folder / name / 'state', PARTY_KEY))}\n"
-        )
+        key = public_line(open_signing_key(folder / name / "state", PARTY_KEY))
+        lines.append(f"{name}: {key}\n")
     lines.append(f"{COORDINATOR}: {public_line(open_signing_key(home, COORDINATOR_KEY))}\n")
     (folder / REGISTRY).write_text("".join(lines), encoding="utf-8")
     (folder / "exchange").mkdir(mode=0o700)
@@ -96,6 +94,7 @@ def local_parties(config: AnyConfig, number: int) -> Iterator[None]:
     """
     if config.parties is None:
         raise ConfigError(WITHOUT_PARTIES)
+    # Each party has the state folder of its own file.
     environment = {name: value for name, value in os.environ.items() if name != "WASP_HOME"}
     processes = {}
     with _ONE_AT_A_TIME, ExitStack() as started:
@@ -105,8 +104,9 @@ def local_parties(config: AnyConfig, number: int) -> Iterator[None]:
             process = subprocess.Popen(  # noqa: S603
                 command, env=environment, stdout=log, stderr=log, start_new_session=True
             )
-            started.enter_context(process)  # waits for its end
-            started.callback(process.kill)  # a party may be killed at any time
+            # In reverse order at the end: kill, which a party survives at any time, then wait.
+            started.enter_context(process)
+            started.callback(process.kill)
             processes[file.parent / "party.log"] = process
         deadline = time.monotonic() + START_SECONDS
         while not all(READY in log.read_bytes() for log in processes):

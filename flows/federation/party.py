@@ -128,6 +128,10 @@ def load_party(path: Path) -> Party:
             "for a run whose classes no row has. Write labels with the classes of the rows"
         )
     require_classes(config.private, lambda: ledger, labels or ())
+    epsilon_at_most = math.inf
+    if config.epsilon_at_most is not None:
+        epsilon_at_most = config.epsilon_at_most
+    # The registry is read before the exchange is opened: a party without a line in it sends nothing.
     return Party(
         exchange=RemoteFiles(resolve_path(config.exchange, folder), own_folder(config.name)),
         artifacts=Artifacts(home),
@@ -138,7 +142,7 @@ def load_party(path: Path) -> Party:
         secret=secret,
         registry=registry,
         coordinator=coordinator,
-        epsilon_at_most=math.inf if config.epsilon_at_most is None else config.epsilon_at_most,
+        epsilon_at_most=epsilon_at_most,
         delta=config.cap.delta,
         who=current_user(),
         settle=partial(_set_group_and_cap, config, ledger),
@@ -165,8 +169,15 @@ def _set_group_and_cap(config: PartyConfig, ledger: PrivacyLedger, dataset: str)
     join_group(ledger, config.private, dataset)
     cap = config.cap
     status = ledger.status(dataset)
-    current = None if status.cap is None else (status.cap, status.delta, status.cap_protects)
-    if current != (None if math.isinf(cap.epsilon) else (cap.epsilon, cap.delta, cap.protects)):
+    # An infinite cap in the file is none in the ledger.
+    current = None
+    if status.cap is not None:
+        current = (status.cap, status.delta, status.cap_protects)
+    configured = None
+    if math.isfinite(cap.epsilon):
+        configured = (cap.epsilon, cap.delta, cap.protects)
+    # Only if they differ: the ledger records every change, and a party starts often.
+    if current != configured:
         ledger.set_cap(dataset, cap.epsilon, cap.delta, current_user(), "party.yaml", cap.protects)
 
 
@@ -219,12 +230,12 @@ class Rounds:
         """
         ended = {run.rpartition("/")[2] for run in rounds_with(names, File.ENDED)}
         aborted = rounds_with(names, File.ABORT)
-        calls = rounds_with(names, File.CALL)
         calls = {
             at: call
-            for at, call in calls.items()
+            for at, call in rounds_with(names, File.CALL).items()
             if at not in aborted and at.split("/")[1] not in ended
         }
+        # A round key of a closed round must not exist any longer: it would unmask what was sent.
         for plan in [plan for plan, key in self.keys.items() if key.plan.at not in calls]:
             del self.keys[plan]
         self.open = {at: steps for at, steps in self.open.items() if at in calls}

@@ -30,13 +30,13 @@ class EvolutionRun(Run):
             copies=copies,
             part=VARIED,
         )
+        # A model that writes and varies in one iteration has two numbers, which keep its prompts apart.
         first = len(self.models)
+        # Survivors are texts of several models; each model varies its own ones alone.
         own = self.plms if table.plm == SURVIVORS else ()
-        listed = {
-            model.name
-            for model in self.config.models
-            if model.is_listed and job.manner.variation == "paraphrase"
-        }
+        listed: set[str] = set()
+        if manner.variation == "paraphrase":
+            listed = {model.name for model in self.config.models if model.is_listed}
         return [
             replace(
                 job,

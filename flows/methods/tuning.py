@@ -28,9 +28,9 @@ def training_releases(config: RunConfig, steps: DpSteps, trained: Trained) -> Gu
     """Return the guarantee of a method whose only release is a training on private records by DP-SGD."""
     privacy = config.privacy
     noise = calibrate_training(steps.tuning, privacy.epsilon, privacy.delta)
-    return Guarantee(
-        Promise(privacy.epsilon, privacy.delta), (training_release(noise, steps, trained),)
-    )
+    # Always records under add_remove: other choices are refused for these methods (`DP_SGD_RULES`).
+    promise = Promise(privacy.epsilon, privacy.delta)
+    return Guarantee(promise, (training_release(noise, steps, trained),))
 
 
 def training_release(noise: TrainingNoise, steps: DpSteps, trained: Trained) -> TrainingRelease:

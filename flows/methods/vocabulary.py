@@ -33,6 +33,7 @@ def vocabulary_content(tools: RunTools, needed: int = 1) -> list[str]:
     choice = vocabulary_of(tools.config)
     if choice is None:
         return []
+    # Read before any budget is spent: an unusable vocabulary refuses the run.
     public = public_vocabulary(tools, terms_ref(choice, tools.config.data_root))
     if len(public.terms) < needed:
         raise ConfigError(

@@ -2,6 +2,7 @@
 
 from dataclasses import asdict, replace
 from functools import partial
+from typing import Literal
 
 from flows.config.base import RunConfig
 from flows.engine.parties import federation_of
@@ -24,13 +25,18 @@ def promise_of(config: RunConfig) -> Promise:
     replacement, even if the configuration says add/remove.
     """
     privacy = config.privacy
+    # For a single record, the setting has no effect and must not change the noise.
+    rows_per_person = 1
+    if privacy.protects == "person":
+        rows_per_person = privacy.rows_per_person
+    default: Literal["mean", "max"] = "mean" if config.method.releases_density else "max"
     return Promise(
         privacy.epsilon,
         privacy.delta,
         adjacency=privacy.neighbours(config.private),
         protects=privacy.protects,
-        rows_per_person=privacy.rows_per_person if privacy.protects == "person" else 1,
-        aggregation=privacy.joined_by or ("mean" if config.method.releases_density else "max"),
+        rows_per_person=rows_per_person,
+        aggregation=privacy.joined_by or default,
     )
 
 
@@ -52,10 +58,13 @@ def vote_releases(config: RunConfig) -> Guarantee[Release]:
 def votes_release(config: RunConfig, noise: VoteNoise) -> VotesRelease:
     """Return the release of a configuration's votes, with the public numbers that its warnings state."""
     rows = config.private.public_number if config.private else None
-    has_auto = config.flow_name == "wasp" and config.parties is None
-    release = VotesRelease(noise, rows, config.method.candidates, USE_AUTO if has_auto else "")
+    remedy = ""
+    if config.flow_name == "wasp" and config.parties is None:
+        remedy = USE_AUTO
+    release = VotesRelease(noise, rows, config.method.candidates, remedy)
     if config.parties is None:
         return release
+    # Parties draw the noise together; an attack on such a vote has to simulate their shares.
     return replace(release, attack_of=partial(_federated_attack, config), shared=True)
 
 

@@ -5,10 +5,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from connectors.artifacts.atomic_files import file_sha256
 from connectors.artifacts.columns import DESCRIPTIONS
+from connectors.interfaces.json_values import Json
 from flows.engine.audit_findings import AuditLine, describe_audits
 from flows.publish.recipe import describe_recipe, encoder_of, learning_lines
 from flows.runtime.manifest import Approval
@@ -24,10 +24,16 @@ KINDS = {"sample_id": "integer", "iteration": "integer", "label_soft": "numbers"
 
 def columns_of(has_classes: bool, soft: bool) -> list[str]:
     """Return the columns of synthetic.parquet and synthetic.jsonl."""
-    label = ["label"] if has_classes else []
-    return ["sample_id", "text", *label, "attribute", "plm", "iteration", *["label_soft"] * soft]
+    columns = ["sample_id", "text"]
+    if has_classes:
+        columns.append("label")
+    columns += ["attribute", "plm", "iteration"]
+    if soft:
+        columns.append("label_soft")
+    return columns
 
 
+# Size categories of dataset cards on the Hub.
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
 
 
@@ -46,7 +52,7 @@ class BundleFacts:
 
     report: RunRecord
     card: TaskCard
-    book: Mapping[str, Any]
+    book: Json
     made: str
     license: str
     overlap: Overlap | None = None
@@ -79,12 +85,9 @@ class BundleFacts:
             return "none, because no private rows were used"
         protects = self.book["plan"]["protects"]
         adjacency = self.book["plan"]["adjacency"]
-        whom = "one record" if protects == "record" else f"one {protects}"
-        return (
-            f"adding or removing {whom}"
-            if adjacency == "add_remove"
-            else f"replacing {whom} by another"
-        )
+        if adjacency == "add_remove":
+            return f"adding or removing one {protects}"
+        return f"replacing one {protects} by another"
 
     @property
     def made_how(self) -> str:
@@ -93,7 +96,9 @@ class BundleFacts:
             return "written by language models without private records"
         if self.chosen:
             return "written by language models and selected by noisy answers of teachers trained on private records"
-        released = "noisy votes" if "votes" in self.report.kinds else "noisy releases"
+        released = "noisy releases"
+        if "votes" in self.report.kinds:
+            released = "noisy votes"
         return f"written by language models guided by {released} of private records"
 
     @property
@@ -137,13 +142,13 @@ def dataset_card(facts: BundleFacts) -> str:
     return text.rstrip() + "\n"
 
 
-def croissant(facts: BundleFacts, folder: Path) -> dict[str, Any]:
+def croissant(facts: BundleFacts, folder: Path) -> Json:
     """Return croissant.json of a bundle (Croissant 1.0, docs.mlcommons.org/croissant/docs/croissant-spec-1.0.html)."""
     files = [folder / "synthetic.parquet", folder / "synthetic.jsonl"]
     text = template("croissant.json.j2").render(
         facts=facts, report=facts.report, words=words, files=files, sha256=file_sha256
     )
-    described: dict[str, Any] = json.loads(text)
+    described: Json = json.loads(text)
     return described
 
 
@@ -154,9 +159,9 @@ def mechanisms(report: RunRecord) -> list[str]:
         f"{charge.noise_scale:.4g} at sensitivity {charge.sensitivity:.4g}"
         for charge in report.charges
     )
-    return [f"{times} x {line}" for line, times in lines.items()] or [
-        "no release: no private row was used"
-    ]
+    if not lines:
+        return ["no release: no private row was used"]
+    return [f"{times} x {line}" for line, times in lines.items()]
 
 
 def _size(rows: int) -> str:

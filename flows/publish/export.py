@@ -2,21 +2,24 @@
 
 import json
 import shutil
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pyarrow.parquet as pq
 
 from connectors.artifacts.atomic_files import file_sha256, write_folder_whole
 from connectors.artifacts.parquet import to_arrow
+from connectors.artifacts.store import Artifacts
 from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import ArtifactError, ConfigError, MissingPackageError, PlaceError
+from connectors.interfaces.json_values import Json
 from connectors.ledger.state import EXPORT, Entry
 from connectors.security.signing import open_signing_key
 from flows.config.task_files import load_task
+from flows.engine.audit_findings import AuditLine
 from flows.publish import bundle, gate
 from flows.publish.dataset_card import BundleFacts, columns_of, croissant, dataset_card
 from flows.publish.recipe import encoder_of, measure_recipe
@@ -25,6 +28,8 @@ from flows.runtime.state_folder import current_user
 from flows.runtime.stores import open_artifacts, open_ledger, open_tracked
 from tasks.metrics.answer_counts import count_answers, describe_findings
 from tasks.metrics.usefulness import ACCURACIES
+from tasks.reporting.run_record import RunRecord
+from tasks.reporting.run_summary import RunSummary
 from tasks.writing.prompts import TaskCard
 
 Approve = Callable[[BundleFacts], "Approval"] | None
@@ -44,14 +49,49 @@ STUDENT_FILES = {".json", ".npz", ".safetensors", ".txt", ".model", ".jinja", ".
 """Allowed file types of a student: weights without pickle, and settings."""
 
 
+@dataclass(frozen=True, slots=True)
+class BundleContents:
+    """Contents of the bundle of a run that has passed the gate.
+
+    Attributes:
+        manifest: manifest of the run.
+        summary: summary of the run.
+        report: record of the run.
+        card: task of the run.
+        texts: stored texts with all columns.
+        student: folder of the student; None for a task without classes.
+        audits: newest audits of the run's noise.
+        never_audited: names of the releases without an audit.
+    """
+
+    manifest: Json
+    summary: RunSummary
+    report: RunRecord
+    card: TaskCard
+    texts: pd.DataFrame
+    student: Path | None
+    audits: tuple[AuditLine, ...]
+    never_audited: tuple[str, ...]
+
+    @property
+    def has_soft_labels(self) -> bool:
+        """True if the rows contain the probability of each class."""
+        return "label_soft" in self.texts
+
+    @property
+    def rows(self) -> pd.DataFrame:
+        """The texts with the columns of a bundle."""
+        return self.texts[columns_of(self.card.has_classes, self.has_soft_labels)]
+
+
 def export_run(
     home: Path,
-    manifest: dict[str, Any],
+    manifest: Json,
     folder: Path,
     license_: str,
     overlap_check: bool,
     approve: Approve = None,
-) -> dict[str, Any]:
+) -> Json:
     """Write the bundle of a finished run atomically into a new or empty folder.
 
     `license_`: a Hub identifier. `approve` is called after the gate passes and before anything is written.
@@ -59,70 +99,98 @@ def export_run(
     passages of private rows; LedgerError if the privacy ledger does not verify; AuditError if the newest audit of the
     run's noise failed.
     """
-    run = f"runs/{manifest['run_id']}"
     artifacts = open_artifacts(home)
     _require_empty(folder)
-    summary, report = gate.shareable(artifacts, manifest)
-    audits, never = gate.require_no_red_audit(artifacts, manifest)
-    card = load_task(manifest["config"]["task"])
-    texts = pd.read_parquet(artifacts.fetch(f"{run}/synthetic.parquet"), partitioning=None)
-    rows = texts[columns_of(card.has_classes, "label_soft" in texts)]
-    student = check_student(artifacts.fetch(f"{run}/student")) if card.has_classes else None
-    gate.require_sound_ledger(home, manifest["dataset"])
-    facts = BundleFacts(
-        report,
-        card,
-        manifest,
-        made=now(),
+    contents = _checked_contents(home, artifacts, manifest)
+    facts = replace(
+        _facts(home, artifacts, contents),
         license=license_,
         unsearched=_unsearched(manifest, overlap_check),
-        audits=audits,
-        never_audited=never,
-        soft="label_soft" in rows,
-        pooled=student is not None and (student / "head.safetensors").exists(),
-        reads=_reads(artifacts.read_text(f"{run}/student.json")),
-        # Reports of earlier versions do not contain the counts.
-        findings=describe_findings(report.answers or count_answers((), texts)),
-        **_measured(home, manifest, rows, card),
     )
     if approve is not None:
         facts = _approve(facts, approve, home)
-    if overlap_check:  # last: its answer has no noise
-        overlap = gate.search(home, artifacts, manifest, rows)
-        facts = replace(
-            facts, overlap=overlap, unsearched="" if overlap else "this run opened no private row"
-        )
-
-    def fill(scratch: Path) -> None:
-        pq.write_table(
-            to_arrow(rows, "synthetic.parquet"), scratch / "synthetic.parquet", compression="zstd"
-        )
-        write_json_lines(scratch / "synthetic.jsonl", rows)
-        if student is not None:
-            _copy_student(student, scratch / "student", manifest["config"])
-        _write_json(
-            scratch / "summary.json", {key: summary.to_json().get(key) for key in SHARED + SPENT}
-        )
-        _write_json(scratch / "croissant.json", croissant(facts, scratch))
-        (scratch / "README.md").write_text(dataset_card(facts), encoding="utf-8")
-        bundle.seal(scratch, open_signing_key(home), _manifest(facts))
-        # Record the export before the bundle becomes visible, so a crash cannot leave an unrecorded bundle.
-        if manifest["dataset"]:
-            open_ledger(home).note(_ledger_entry(facts, file_sha256(scratch / bundle.MANIFEST)))
-
-    write_folder_whole(folder.resolve(), fill)
-    if student is not None:
-        _register_student(home, manifest, card)
+    # Last: its answer has no noise, and no other check should refuse the export after it.
+    if overlap_check:
+        facts = _search(home, artifacts, contents, facts)
+    write_folder_whole(folder.resolve(), partial(_write_bundle, home, contents, facts))
+    if contents.student is not None:
+        _register_student(home, manifest, contents.card)
     files = sorted(
         path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()
     )
     return {"run_id": manifest["run_id"], "folder": str(folder), "files": files} | _checks(facts)
 
 
+def _checked_contents(home: Path, artifacts: Artifacts, manifest: Json) -> BundleContents:
+    """Return what the bundle of a run contains; raise an error as `export_run` if a check fails."""
+    run = f"runs/{manifest['run_id']}"
+    summary, report = gate.shareable(artifacts, manifest)
+    audits, never = gate.require_no_red_audit(artifacts, manifest)
+    card = load_task(manifest["config"]["task"])
+    texts = pd.read_parquet(artifacts.fetch(f"{run}/synthetic.parquet"), partitioning=None)
+    student = None
+    if card.has_classes:
+        student = check_student(artifacts.fetch(f"{run}/student"))
+    gate.require_sound_ledger(home, manifest["dataset"])
+    return BundleContents(manifest, summary, report, card, texts, student, audits, never)
+
+
+def _facts(home: Path, artifacts: Artifacts, contents: BundleContents) -> BundleFacts:
+    """Return the facts for card and manifest, without licence, approval and search."""
+    manifest = contents.manifest
+    report = contents.report
+    student = contents.student
+    return BundleFacts(
+        report,
+        contents.card,
+        manifest,
+        made=now(),
+        license="",
+        audits=contents.audits,
+        never_audited=contents.never_audited,
+        soft=contents.has_soft_labels,
+        pooled=student is not None and (student / "head.safetensors").exists(),
+        reads=_reads(artifacts.read_text(f"runs/{manifest['run_id']}/student.json")),
+        # Reports of earlier versions do not contain the counts.
+        findings=describe_findings(report.answers or count_answers((), contents.texts)),
+        **_measured(home, manifest, contents.rows, contents.card),
+    )
+
+
+def _search(
+    home: Path, artifacts: Artifacts, contents: BundleContents, facts: BundleFacts
+) -> BundleFacts:
+    """Return the facts with the result of the search for copied passages of private rows."""
+    overlap = gate.search(home, artifacts, contents.manifest, contents.rows)
+    unsearched = "" if overlap else "this run opened no private row"
+    return replace(facts, overlap=overlap, unsearched=unsearched)
+
+
+def _write_bundle(home: Path, contents: BundleContents, facts: BundleFacts, scratch: Path) -> None:
+    """Write all files of a bundle to a scratch folder, sign them, and record the export in the ledger."""
+    rows = contents.rows
+    table = to_arrow(rows, "synthetic.parquet")
+    pq.write_table(table, scratch / "synthetic.parquet", compression="zstd")
+    write_json_lines(scratch / "synthetic.jsonl", rows)
+    if contents.student is not None:
+        _copy_student(contents.student, scratch / "student", contents.manifest["config"])
+    # Only listed fields: a later version may add some to the summary that no bundle should have.
+    summary = contents.summary.to_json()
+    _write_json(scratch / "summary.json", {key: summary.get(key) for key in SHARED + SPENT})
+    # croissant.json contains hashes of the files above, and the signature covers all files.
+    _write_json(scratch / "croissant.json", croissant(facts, scratch))
+    (scratch / "README.md").write_text(dataset_card(facts), encoding="utf-8")
+    bundle.seal(scratch, open_signing_key(home), _manifest(facts))
+    # Record the export before the bundle becomes visible, so a crash cannot leave an unrecorded bundle.
+    if contents.manifest["dataset"]:
+        open_ledger(home).note(_ledger_entry(facts, file_sha256(scratch / bundle.MANIFEST)))
+
+
 def _approve(
     facts: BundleFacts, approve: Callable[[BundleFacts], "Approval"], home: Path
 ) -> BundleFacts:
     """Return the facts with their approval, which can take days: the ledger is verified again after it."""
+    # `made` follows the approval: it is the time of the bundle.
     approved = replace(facts, approved=(current_user(), approve(facts)), made=now())
     gate.require_sound_ledger(home, facts.book["dataset"])
     return approved
@@ -133,7 +201,7 @@ def _require_empty(folder: Path) -> None:
         raise ConfigError(f"{folder}: exists and is not an empty folder. Name a new one.")
 
 
-def _register_student(home: Path, manifest: Mapping[str, Any], card: TaskCard) -> None:
+def _register_student(home: Path, manifest: Json, card: TaskCard) -> None:
     """Add the student to MLflow's registry; if MLflow is away, `wasp push --all` does it later."""
     uri = manifest["config"].get("tracking", {}).get("mlflow")
     open_tracked(home, manifest["run_id"], uri).register(f"{manifest['flow']}-{card.name}")
@@ -141,19 +209,19 @@ def _register_student(home: Path, manifest: Mapping[str, Any], card: TaskCard) -
 
 def _reads(student: str | None) -> str:
     """Return what the student learned from besides the texts; older files do not state it."""
-    return str(json.loads(student).get("reads", "")) if student else ""
+    if student is None:
+        return ""
+    return str(json.loads(student).get("reads", ""))
 
 
-def _checks(facts: BundleFacts) -> dict[str, Any]:
+def _checks(facts: BundleFacts) -> Json:
     """Return what the gate found, for the terminal."""
-    checks: dict[str, Any] = {"overlap_check": _searched(facts), "audited": bool(facts.audits)}
+    checks: Json = {"overlap_check": _searched(facts), "audited": bool(facts.audits)}
     warnings = [*gate.warnings_of(facts.report), *facts.findings]
     return checks | {"never_audited": list(facts.never_audited), "warnings": warnings}
 
 
-def _measured(
-    home: Path, manifest: Mapping[str, Any], rows: pd.DataFrame, card: TaskCard
-) -> dict[str, Any]:
+def _measured(home: Path, manifest: Json, rows: pd.DataFrame, card: TaskCard) -> Json:
     """Return what the card's recipe reaches on the test rows, or why it was not run; nothing without a recipe."""
     if not card.has_classes:
         return {}
@@ -163,7 +231,7 @@ def _measured(
         return {"not_run": str(error)}
 
 
-def _unsearched(manifest: Mapping[str, Any], overlap_check: bool) -> str:
+def _unsearched(manifest: Json, overlap_check: bool) -> str:
     """Return why texts are not searched for passages of private rows; empty if they are."""
     if overlap_check:
         return ""
@@ -172,34 +240,34 @@ def _unsearched(manifest: Mapping[str, Any], overlap_check: bool) -> str:
     return "the search was switched off (--no-overlap-check)"
 
 
-def _copy_student(student: Path, folder: Path, config: Mapping[str, Any]) -> None:
+def _copy_student(student: Path, folder: Path, config: Json) -> None:
     """Copy a student; add the encoder of one on vectors to its card."""
     shutil.copytree(student, folder)
     card = folder / "student.json"
     if config["student"]["kind"] != "finetune":
         values = json.loads(card.read_text(encoding="utf-8"))
-        encoder = (
-            encoder_of(config)
-            or f"{config['embedder']['connector']} {config['embedder']['model']}".strip()
-        )
+        embedder = config["embedder"]
+        # Without a model on the Hub, connector and model of this project name the encoder.
+        encoder = encoder_of(config) or f"{embedder['connector']} {embedder['model']}".strip()
         _write_json(card, values | {"encoder": encoder})
 
 
 def write_json_lines(path: Path, rows: pd.DataFrame) -> None:
     """Write rows with the shortest digits that give the same numbers; pandas would round them to ten decimals."""
+    # Through Arrow: both files have the same types and values.
     table = to_arrow(rows, "synthetic.parquet")
     lines = (json.dumps(row, ensure_ascii=False, allow_nan=False) for row in table.to_pylist())
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
-def _write_json(path: Path, value: Mapping[str, Any]) -> None:
-    path.write_text(
-        json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8"
-    )
+def _write_json(path: Path, value: Json) -> None:
+    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+    path.write_text(f"{text}\n", encoding="utf-8")
 
 
 def check_student(folder: Path) -> Path:
     """Return the folder of a student; refuse files that could execute code when opened, such as pickles."""
+    # Allowed types rather than refused ones: a library may add a file type that executes code.
     for path in folder.rglob("*"):
         if path.is_symlink() or (path.is_file() and path.suffix not in STUDENT_FILES):
             raise ArtifactError(
@@ -211,7 +279,7 @@ def check_student(folder: Path) -> Path:
 
 def _ledger_entry(facts: BundleFacts, manifest: str) -> Entry:
     """Return the ledger entry of an export with user and manifest hash."""
-    detail: dict[str, Any] = {
+    detail: Json = {
         "manifest": manifest,
         "license": facts.license,
         "overlap_check": _searched(facts),
@@ -240,16 +308,17 @@ def _approved(facts: BundleFacts) -> dict[str, str] | None:
     }
 
 
-def _manifest(facts: BundleFacts) -> dict[str, Any]:
+def _manifest(facts: BundleFacts) -> Json:
     report = facts.report
+    privacy: Json = {"unit": facts.unit, "epsilon_stated": report.epsilon}
+    privacy |= {name: getattr(report, name) for name in ("adjacency", "epsilon_exact", *SPENT)}
     return {
         "run_id": report.run_id,
         "flow": report.flow,
         "task": report.task,
         "made": facts.made,
         "license": facts.license,
-        "privacy": {"unit": facts.unit, "epsilon_stated": report.epsilon}
-        | {name: getattr(report, name) for name in ("adjacency", "epsilon_exact", *SPENT)},
+        "privacy": privacy,
         "overlap_check": _searched(facts),
         "approval": _approved(facts),
         "audit": {
@@ -261,7 +330,7 @@ def _manifest(facts: BundleFacts) -> dict[str, Any]:
     }
 
 
-def _searched(facts: BundleFacts) -> dict[str, Any]:
+def _searched(facts: BundleFacts) -> Json:
     if facts.overlap is None:
         return {"done": False, "why": facts.unsearched}
     return {

@@ -1,7 +1,6 @@
 """Export flow that pauses in Prefect until a second person approves."""
 
 from pathlib import Path
-from typing import Any
 
 from prefect import flow
 from prefect.settings import get_current_settings
@@ -9,6 +8,7 @@ from prefect.settings import get_current_settings
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.counts import counted
 from connectors.interfaces.errors import ApprovalError, ConfigError
+from connectors.interfaces.json_values import Json
 from flows.publish.dataset_card import BundleFacts
 from flows.publish.export import export_run
 from flows.publish.gate import warnings_of
@@ -23,9 +23,7 @@ NOTHING = "Nothing was exported."
 
 
 @flow(name="export", flow_run_name="export-{run_id}", persist_result=False, retries=0)
-def export(
-    run_id: str, folder: str, license_: str = "other", overlap_check: bool = True
-) -> dict[str, Any]:
+def export(run_id: str, folder: str, license_: str = "other", overlap_check: bool = True) -> Json:
     """Write the signed bundle of a run after the release gate and an approval.
 
     Args:
@@ -60,6 +58,7 @@ def require_server() -> None:
 
 
 def _approve(facts: BundleFacts, requester: str) -> Approval:
+    # A retry reuses an approval of exactly this: another licence, or a switched-off search, needs a new one.
     contract = digest([facts.report.run_id, facts.license, requester, facts.unsearched])
     approval = request_approval_in_prefect(
         "this export", contract, _text(facts, requester), NOTHING
@@ -72,6 +71,7 @@ def _approve(facts: BundleFacts, requester: str) -> Approval:
 
 
 def _plain(name: str) -> str:
+    # The approver types a name: other blanks or capitals make no second person.
     return " ".join(name.split()).casefold()
 
 

@@ -1,7 +1,7 @@
 """Release gate: checks that must pass before a bundle is written."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from connectors.interfaces.errors import (
     PlaceError,
     PrivateInputError,
 )
+from connectors.interfaces.json_values import Json
 from connectors.ledger.state import LOOK, Entry
 from flows.catalog import find_flow
 from flows.config.files import read_stored
@@ -44,15 +45,14 @@ STANDARD_SENTENCES = (
 """The way out if records and texts share boilerplate."""
 
 
-def shareable(artifacts: Artifacts, manifest: dict[str, Any]) -> tuple[RunSummary, RunRecord]:
+def shareable(artifacts: Artifacts, manifest: Json) -> tuple[RunSummary, RunRecord]:
     """Return summary and report.
 
     Raises ConfigError or ArtifactError if a run is unfinished, not private or incomplete.
     """
     run_id = manifest["run_id"]
-    summary, report = (
-        artifacts.read_text(f"runs/{run_id}/{name}.json") for name in ("summary", "report")
-    )
+    summary = artifacts.read_text(f"runs/{run_id}/summary.json")
+    report = artifacts.read_text(f"runs/{run_id}/report.json")
     if manifest["state"] != "done" or summary is None or report is None:
         raise ConfigError(f"Run {run_id} is not finished. Resume it with: wasp resume {run_id}")
     values = RunSummary.from_json(json.loads(summary))
@@ -61,10 +61,12 @@ def shareable(artifacts: Artifacts, manifest: dict[str, Any]) -> tuple[RunSummar
         raise ConfigError(
             f"Run {run_id} is NOT PRIVATE (no noise was added). It cannot be exported."
         )
+    # A missing file of a run with texts is reported below, with the command that restores it.
     if not artifacts.exists(f"runs/{run_id}/synthetic.parquet") and not values.n_synthetic:
         raise ConfigError(
             f"Run {run_id} has no synthetic texts to export. See its report for the student."
         )
+    # Without its dataset no ledger entry would be checked, and the export would not be recorded.
     if parsed.releases and not manifest["dataset"]:
         raise ArtifactError(
             f"{artifacts.where(f'runs/{run_id}/manifest.json')}: has no dataset, but the run's report has "
@@ -80,14 +82,16 @@ def shareable(artifacts: Artifacts, manifest: dict[str, Any]) -> tuple[RunSummar
 
 def warnings_of(report: RunRecord) -> list[str]:
     """Return why the texts of a run may be useless."""
-    return [
-        *([report.stub_warning] if report.stubs else []),
-        *(report.usefulness.warnings if report.usefulness else ()),
-    ]
+    warnings = []
+    if report.stubs:
+        warnings.append(report.stub_warning)
+    if report.usefulness:
+        warnings += report.usefulness.warnings
+    return warnings
 
 
 def require_no_red_audit(
-    artifacts: Artifacts, manifest: Mapping[str, Any]
+    artifacts: Artifacts, manifest: Json
 ) -> tuple[tuple[AuditLine, ...], tuple[str, ...]]:
     """Return the newest audits of a run's noise, and the names of its releases that were never audited.
 
@@ -108,16 +112,16 @@ def require_no_red_audit(
 
 def require_sound_ledger(home: Path, dataset: str) -> None:
     """Raise LedgerError if the ledger of a dataset does not verify; a run without private rows has no dataset."""
-    problems = open_ledger(home).verify(dataset, second=second_opinion) if dataset else []
+    if not dataset:
+        return
+    problems = open_ledger(home).verify(dataset, second=second_opinion)
     if problems:
         raise LedgerError(
             "The privacy ledger does not verify, so nothing was exported: " + "; ".join(problems)
         )
 
 
-def search(
-    home: Path, artifacts: Artifacts, manifest: dict[str, Any], texts: pd.DataFrame
-) -> Overlap | None:
+def search(home: Path, artifacts: Artifacts, manifest: Json, texts: pd.DataFrame) -> Overlap | None:
     """Search the texts for passages of the run's private rows; None for a run without a private dataset.
 
     The ledger records the access before the rows are opened; equal texts of a run are searched once. Raises ConfigError
@@ -134,22 +138,20 @@ def search(
             "--no-overlap-check."
         )
     fingerprint = _fingerprint(artifacts, manifest)
-    tools = RunTools(
-        config,
-        home,
-        RunName(manifest["run_id"], manifest["flow"], manifest["dataset"], fingerprint),
-    )
+    name = RunName(manifest["run_id"], manifest["flow"], manifest["dataset"], fingerprint)
+    tools = RunTools(config, home, name)
     by_id = dict(zip(texts["sample_id"].tolist(), texts["text"].tolist(), strict=True))
     what = "whether texts repeat passages of the private rows"
     where = "answer of wasp export, manifest of the bundle"
     run = (current_user(), manifest["flow"], manifest["run_id"])
+    # The slot names the texts: a repeated export of the same texts reveals nothing new.
     slot = f"search {digest({str(sample): text for sample, text in by_id.items()})[:16]}"
     detail = canonical({"what": what, "where": where})
     open_ledger(home).note(Entry(manifest["dataset"], LOOK, *run, slot, detail_json=detail))
     try:
-        overlap = search_copies(
-            tools, fingerprint, by_id, list(_public(tools, load_task(config.task)))
-        )
+        # Passages of public texts are no copies, therefore all of them are needed.
+        public = list(_public(tools, load_task(config.task)))
+        overlap = search_copies(tools, fingerprint, by_id, public)
     except (PlaceError, PrivateInputError) as error:
         raise ConfigError(
             f"Nothing was exported: the texts cannot be searched for passages of private rows. {error} To export "
@@ -164,13 +166,14 @@ def search(
     return overlap
 
 
-def _fingerprint(artifacts: Artifacts, manifest: Mapping[str, Any]) -> str:
+def _fingerprint(artifacts: Artifacts, manifest: Json) -> str:
     """Return the fingerprint of the run's private rows; ArtifactError if no release has it, or if several differ."""
     run_id = manifest["run_id"]
     releases = artifacts.finished(RELEASES.replace("*", run_id, 1))
     fingerprints = {
         str(release.get("parameters", {}).get("private") or "") for release in releases.values()
     }
+    # From the releases rather than from the rows as they are now: the search must open what the run opened.
     if len(fingerprints) != 1 or "" in fingerprints:
         raise ArtifactError(
             f"{artifacts.where(f'runs/{run_id}')}: the run opened private rows of dataset '{manifest['dataset']}', and "

@@ -12,11 +12,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from connectors.artifacts.atomic_files import write_text_whole
 from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import ConfigError, LedgerError
+from connectors.interfaces.json_values import Json
 from connectors.ledger.state import (
     EXPORT,
     EXPOSED,
@@ -46,11 +47,15 @@ from tasks.reporting.run_record import RunRecord, from_json
 from tasks.reporting.templates import template
 from tasks.steps.values import GUIDANCE
 
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
 if TYPE_CHECKING:
     from connectors.ledger.ledger import PrivacyLedger
     from connectors.ledger.status import Status
 
-EVEN, LOW = 0.5, 0.01
+EVEN = 0.5
+LOW = 0.01
 """An attacker's prior beliefs for which the page shows the certainty."""
 STATUS = (
     *("names", "cap", "cap_protects", "delta", "spent", "reserved", "left", "trainings", "units"),
@@ -88,7 +93,7 @@ AUDITED = {
 """Kind of audit that attacks a release, by its slot in the ledger; for other slots the kind has the slot's name."""
 
 
-def write_page(dataset: str, path: Path | None = None) -> dict[str, Any]:
+def write_page(dataset: str, path: Path | None = None) -> Json:
     """Write the ledger page of a dataset; return its numbers and path.
 
     A ledger that fails verification still produces a page, which lists the problems and warns against signing.
@@ -104,7 +109,7 @@ def write_page(dataset: str, path: Path | None = None) -> dict[str, Any]:
     return page | {"page": str(path)}
 
 
-def render(page: Mapping[str, Any]) -> str:
+def render(page: Json) -> str:
     """Return the page as self-contained HTML."""
     runs = page.get("runs", ())
     sent = [((use["plm"], use["hosts"]), use) for run in runs for use in run["sent"]]
@@ -120,21 +125,23 @@ def render(page: Mapping[str, Any]) -> str:
     )
 
 
-def _grouped(pairs: Iterable[tuple[Any, Any]]) -> list[tuple[Any, list[Any]]]:
+def _grouped(pairs: Iterable[tuple[Key, Value]]) -> list[tuple[Key, list[Value]]]:
     """Return each first member once, with all its second members."""
-    grouped: dict[str, tuple[Any, list[Any]]] = {}
+    # By its text: a first member may be a mapping, which has no hash.
+    grouped: dict[str, tuple[Key, list[Value]]] = {}
     for key, value in pairs:
         grouped.setdefault(repr(key), (key, []))[1].append(value)
     return list(grouped.values())
 
 
-def _total(uses: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    return dict(uses[0]) | {
-        name: sum(use[name] for use in uses) for name in ("calls", "tokens_in", "tokens_out")
-    }
+def _total(uses: Sequence[Json]) -> Json:
+    total = dict(uses[0])
+    for name in ("calls", "tokens_in", "tokens_out"):
+        total[name] = sum(use[name] for use in uses)
+    return total
 
 
-def collect(ledger: PrivacyLedger, home: Path, dataset: str) -> dict[str, Any]:
+def collect(ledger: PrivacyLedger, home: Path, dataset: str) -> Json:
     """Return the contents of a dataset's page; of a ledger that is not valid, only its `problems`.
 
     Raises LedgerError if the ledger has no such dataset.
@@ -146,27 +153,40 @@ def collect(ledger: PrivacyLedger, home: Path, dataset: str) -> dict[str, Any]:
     status = ledger.status(name)
     entries = ledger.history(name)
     runs = [_run(home, status, run_id, entries) for run_id in _runs(entries)]
-    persons = bool(status.units) and all(unit.startswith("person/") for unit in status.units)
+    # An alias of the dataset stays on the page, because the officer asked for it by this name.
+    if dataset in status.names:
+        name = dataset
+    registered = {"who": "", "at": ""}
+    head = ""
+    if entries:
+        registered = {"who": entries[0].who, "at": entries[0].at}
+        head = entries[-1].hash
     return {key: getattr(status, key) for key in STATUS} | {
-        "dataset": dataset if dataset in status.names else name,
+        "dataset": name,
         "made": now(),
         "problems": [],
         "no_cap": _why_no_cap(entries),
-        "unit": "person" if persons or status.cap_protects == "person" else "record",
+        "unit": _unit(status),
         "sure": _sure(None if status.exposed else status.spent),
-        "head": entries[-1].hash if entries else "",
+        "head": head,
         "runs": runs,
         "lines": [_line(entry) for entry in entries],
         "kinds": _kinds(entries),
-        "registered": {"who": entries[0].who, "at": entries[0].at}
-        if entries
-        else {"who": "", "at": ""},
+        "registered": registered,
         "shared": _shared(entries),
         "touched": _touched(entries, runs),
         "exports": [_export(entry) for entry in entries if entry.kind == EXPORT],
         "among": _among(entries, runs),
         "of_party": is_party(home),
     }
+
+
+def _unit(status: Status) -> str:
+    """Return whom the page calls protected: persons only if the cap or every release protects them."""
+    persons = bool(status.units) and all(unit.startswith("person/") for unit in status.units)
+    if persons or status.cap_protects == "person":
+        return "person"
+    return "record"
 
 
 def _why_no_cap(entries: Sequence[Entry]) -> str:
@@ -181,7 +201,7 @@ def _runs(entries: Sequence[Entry]) -> list[str]:
     return list(dict.fromkeys(entry.run_id for entry in own))
 
 
-def _run(home: Path, status: Status, run_id: str, entries: Sequence[Entry]) -> dict[str, Any]:
+def _run(home: Path, status: Status, run_id: str, entries: Sequence[Entry]) -> Json:
     """Return the effect of one run on the dataset.
 
     `releases`: releases that the run's output depends on; the run `charged` some and reused the others. `added`:
@@ -199,7 +219,15 @@ def _run(home: Path, status: Status, run_id: str, entries: Sequence[Entry]) -> d
         audits_of_releases(open_artifacts(home), _cases(released, delta)) if released else ((), ())
     )
     loss = _epsilon(events, delta)
-    return {
+    # The files of a run may be gone; the ledger alone knows what it released.
+    reported: Json = {"asked": None, "sent": [], "without_noise": []}
+    if report is not None:
+        reported = {
+            "asked": finite(report.epsilon),
+            "sent": _sent(report),
+            "without_noise": [f"{access.what} ({access.where})" for access in report.touched],
+        }
+    return reported | {
         "run_id": run_id,
         "flow": own[0].flow,
         "who": ", ".join(dict.fromkeys(entry.who for entry in own)),
@@ -211,16 +239,11 @@ def _run(home: Path, status: Status, run_id: str, entries: Sequence[Entry]) -> d
         "added": _epsilon([entry.event for entry in charged], delta),
         "loss": loss,
         "at_most": at_most,
-        "asked": finite(report.epsilon) if report else None,
         "delta": delta,
         "unit": released[0].protects if released else "record",
         "sure": _sure(loss),
         "noise": _noise(released),
         "files": report is not None,
-        "sent": _sent(report) if report else [],
-        "without_noise": [f"{access.what} ({access.where})" for access in report.touched]
-        if report
-        else [],
         "audits": [asdict(audit) for audit in audits],
         "never_audited": list(never),
     }
@@ -228,18 +251,22 @@ def _run(home: Path, status: Status, run_id: str, entries: Sequence[Entry]) -> d
 
 def _epsilon(events: Sequence[Mapping[str, Any]], delta: float) -> float | None:
     """Return the total epsilon of the events; None if one has no noise."""
-    return finite(epsilon_of(list(events), delta)) if events else 0.0
+    if not events:
+        return 0.0
+    return finite(epsilon_of(list(events), delta))
 
 
 def _cases(released: Sequence[Entry], delta: float) -> dict[str, list[AuditCase]]:
     """Return the audits of each release by its name; all votes of a run are one release."""
     votes = [entry for entry in released if entry.slot.startswith("vote-")]
     parts = [entry for entry in released if entry not in votes]
-    cases = {
-        entry.slot: [AuditCase(AUDITED.get(entry.slot, entry.slot), entry.charge)]
-        for entry in parts
-    }
-    return ({"votes": _cases_of_votes(votes, delta)} if votes else {}) | cases
+    cases = {}
+    if votes:
+        cases["votes"] = _cases_of_votes(votes, delta)
+    for entry in parts:
+        kind = AUDITED.get(entry.slot, entry.slot)
+        cases[entry.slot] = [AuditCase(kind, entry.charge)]
+    return cases
 
 
 def _cases_of_votes(votes: Sequence[Entry], delta: float) -> list[AuditCase]:
@@ -250,11 +277,9 @@ def _cases_of_votes(votes: Sequence[Entry], delta: float) -> list[AuditCase]:
     differ = any(getattr(other, name) != getattr(first, name) for other in others for name in names)
     if differ or not first.noise_scale or not first.sensitivity or not sides:
         return []
-    claim = {name: getattr(first, name) for name in names} | {
-        "releases": len(votes),
-        "delta": delta,
-        "sides": sides,
-    }
+    claim: Json = {name: getattr(first, name) for name in names}
+    claim |= {"releases": len(votes), "delta": delta, "sides": sides}
+    # An audit of votes with the noise of one process says nothing about shares of parties.
     claim["shared"] = parties_of(first.event, first.sensitivity_reason) is not None
     return [AuditCase("vote", first.charge, claim)]
 
@@ -265,16 +290,16 @@ def _state(status: Status, run_id: str, own: Sequence[Entry], released: Sequence
         return "open"
     if released:
         return "closed"
-    return "refused" if any(entry.kind == "refuse" for entry in own) else "nothing"
+    if any(entry.kind == "refuse" for entry in own):
+        return "refused"
+    return "nothing"
 
 
 def _sure(epsilon: float | None) -> tuple[float, float]:
     """Return an attacker's maximum certainty for prior beliefs 1/2 and 1/100."""
-    return (
-        (1.0, 1.0)
-        if epsilon is None
-        else (words.certainty(epsilon, EVEN), words.certainty(epsilon, LOW))
-    )
+    if epsilon is None:
+        return 1.0, 1.0
+    return words.certainty(epsilon, EVEN), words.certainty(epsilon, LOW)
 
 
 def _report(home: Path, run_id: str) -> RunRecord | None:
@@ -291,7 +316,7 @@ def _report(home: Path, run_id: str) -> RunRecord | None:
         ) from None
 
 
-def _noise(released: Sequence[Entry]) -> list[dict[str, Any]]:
+def _noise(released: Sequence[Entry]) -> list[Json]:
     """Return equal releases of a run once, with their number."""
     names = ("mechanism", "scale", "sensitivity", "reason", "times")
     keys = [
@@ -301,7 +326,7 @@ def _noise(released: Sequence[Entry]) -> list[dict[str, Any]]:
     return [dict(zip(names, (*key, times), strict=True)) for key, times in Counter(keys).items()]
 
 
-def _sent(report: RunRecord) -> list[dict[str, Any]]:
+def _sent(report: RunRecord) -> list[Json]:
     """Return what was sent to each language model; `hosts` is empty for a model on this machine."""
     return [
         {"plm": sent.plm, "hosts": sent.destinations}
@@ -310,29 +335,31 @@ def _sent(report: RunRecord) -> list[dict[str, Any]]:
     ]
 
 
-def _line(entry: Entry) -> dict[str, Any]:
+def _line(entry: Entry) -> Json:
     """Return a ledger entry as a line of the page."""
     detail = {key: value for key, value in entry.detail.items() if key not in HIDDEN}
     remark = canonical(detail)[1:-1].replace('"', "").replace(",", ", ") if detail else ""
     shown = ("number", "at", "who", "kind", "run_id", "slot", "mechanism", "hash")
-    epsilon = entry.epsilon if entry.epsilon is None or math.isfinite(entry.epsilon) else None
-    return {name: getattr(entry, name) for name in shown} | {
-        "epsilon": epsilon,
-        "remark": remark[:160],
-    }
+    line: Json = {name: getattr(entry, name) for name in shown}
+    line["epsilon"] = entry.epsilon
+    # JSON has no infinity.
+    if entry.epsilon is not None and not math.isfinite(entry.epsilon):
+        line["epsilon"] = None
+    line["remark"] = remark[:160]
+    return line
 
 
 def _kinds(entries: Sequence[Entry]) -> dict[str, str]:
     """Return the meaning of each kind of line on the page."""
     kinds = dict.fromkeys(entry.kind for entry in entries)
-    of_group = f"{GROUP}..."
-    own = {kind: KINDS_OF_LINES[kind] for kind in kinds if not kind.startswith(GROUP)}
-    return own | (
-        {of_group: "the same for another dataset of the group"} if len(own) < len(kinds) else {}
-    )
+    meanings = {kind: KINDS_OF_LINES[kind] for kind in kinds if not kind.startswith(GROUP)}
+    # The kinds of the group have the same meanings: one line explains all.
+    if len(meanings) < len(kinds):
+        meanings[f"{GROUP}..."] = "the same for another dataset of the group"
+    return meanings
 
 
-def _shared(entries: Sequence[Entry]) -> list[dict[str, Any]]:
+def _shared(entries: Sequence[Entry]) -> list[Json]:
     """Return the releases of the other datasets of the group, which are also charged here, by dataset and run."""
     void = {entry.detail["number"] for entry in entries if entry.kind == f"{GROUP}void"}
     theirs = [
@@ -347,7 +374,7 @@ def _shared(entries: Sequence[Entry]) -> list[dict[str, Any]]:
     ]
 
 
-def _touched(entries: Sequence[Entry], runs: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+def _touched(entries: Sequence[Entry], runs: Sequence[Json]) -> list[dict[str, str]]:
     """Return accesses to private rows without noise, from the ledger, then those that only reports mention."""
     names = ("at", "who", "flow", "run_id", "what", "where", "dataset")
     accesses = [entry for entry in entries if entry.kind.removeprefix(GROUP) in (LOOK, EXPOSED)]
@@ -371,26 +398,24 @@ def _access(entry: Entry) -> tuple[str, str]:
     return entry.detail["what"], entry.detail["where"]
 
 
-def _among(entries: Sequence[Entry], runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _among(entries: Sequence[Entry], runs: Sequence[Json]) -> list[Json]:
     """Return the parties that shared the noise of each federated run."""
     units = {run["run_id"]: run["unit"] for run in runs}
     federated = {}
     for entry in drawn_releases(entries):
         parties = parties_of(entry.event, entry.sensitivity_reason)
         if parties is not None:
-            numbers = {
+            federated[entry.run_id, parties] = {
+                "run_id": entry.run_id,
+                "unit": units[entry.run_id],
                 "parties": parties.number,
                 "minimum": parties.minimum,
                 "colluding": parties.colluding,
             }
-            federated[entry.run_id, parties] = {
-                "run_id": entry.run_id,
-                "unit": units[entry.run_id],
-            } | numbers
     return list(federated.values())
 
 
-def _export(entry: Entry) -> dict[str, Any]:
+def _export(entry: Entry) -> Json:
     """Return an exported bundle; `overlap`: result of the overlap search, None without a search."""
     detail = entry.detail
     return {

@@ -3,6 +3,7 @@
 from typing import Any
 
 from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.json_values import Json
 
 
 def require_deployment(field: str, name: str) -> None:
@@ -25,7 +26,7 @@ def require_deployment(field: str, name: str) -> None:
             ) from None
 
 
-def run_to_end(field: str, name: str, parameters: dict[str, Any]) -> None:
+def run_to_end(field: str, name: str, parameters: Json) -> None:
     """Run a deployment and wait for its end; ConfigError with its state and message if it did not complete."""
     from prefect.deployments import run_deployment
 

@@ -47,6 +47,7 @@ def explained_errors(context: ErrorContext) -> Iterator[None]:
     try:
         with cancellation.work():
             yield
+    # The message of a refusal already says who refused and what was not done.
     except ApprovalError:
         raise
     except WaspError as error:
@@ -69,22 +70,29 @@ def explained_errors(context: ErrorContext) -> Iterator[None]:
 
 def ends_the_process(error: BaseException) -> bool:
     """Return True for Ctrl-C, an exit and SIGTERM, but not for a Prefect pause."""
-    from prefect.exceptions import (
-        TerminationSignal,
-    )  # a command that only plans does not load Prefect
+    # A command that only plans does not load Prefect.
+    from prefect.exceptions import TerminationSignal
 
     return isinstance(error, (KeyboardInterrupt, SystemExit, TerminationSignal))
 
 
 def describe_error(error: Exception, context: ErrorContext, step: str = "") -> str:
     """Return a message with step, cause and next command."""
-    cause = str(error) if isinstance(error, WaspError) else f"{type(error).__name__}: {error}"
+    text = str(error)
+    if not isinstance(error, WaspError):
+        text = f"{type(error).__name__}: {error}"
     step = step or step_of(error)
-    text = redact(f"Step '{step}' failed: {cause}" if step else cause)
-    text = text if text.endswith((".", "!", "?")) else f"{text}."
+    if step:
+        text = f"Step '{step}' failed: {text}"
+    text = redact(text)
+    if not text.endswith((".", "!", "?")):
+        text += "."
     if context.has_started and context.folder is not None:
         return f"{text} Next: wasp resume {context.folder.name}, or Retry in the Prefect UI. Finished steps are reused."
-    return text if "othing was" in text else f"{text} Nothing was spent."
+    # Some messages already name what was not done: "Nothing was opened or spent."
+    if "othing was" in text:
+        return text
+    return f"{text} Nothing was spent."
 
 
 def disk_is_full(error: BaseException | None) -> bool:
@@ -92,8 +100,10 @@ def disk_is_full(error: BaseException | None) -> bool:
     while error is not None:
         if isinstance(error, OSError) and error.errno in DISK_FULL:
             return True
+        # SQLite reports "database or disk is full" without an error number of the system.
         if isinstance(error, sqlite3.OperationalError) and "full" in str(error):
             return True
+        # Libraries wrap the error of the system, with or without `raise from`.
         error = error.__cause__ or error.__context__
     return False
 

@@ -17,6 +17,7 @@ from prefect.exceptions import ObjectNotFound
 from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY
 from prefect.states import Crashed, Failed
 
+from connectors.interfaces.json_values import Json
 from tasks.prefect import page
 from tasks.prefect.runtime import MODEL_DOWN
 
@@ -56,20 +57,18 @@ def fail_down_models() -> None:
         return
     with get_client(sync_client=True) as client:
         for task in _tasks(client, str(runtime.flow_run.id), {"name": {"any_": [MODEL_DOWN]}}):
-            _set(
-                client,
-                task,
-                Failed(name=MODEL_DOWN, message=task.state.message if task.state else None),
-            )
+            message = task.state.message if task.state else None
+            _set(client, task, Failed(name=MODEL_DOWN, message=message))
 
 
-def _tasks(client: SyncPrefectClient, flow_run: str, state: dict[str, Any]) -> list[TaskRun]:
+def _tasks(client: SyncPrefectClient, flow_run: str, state: Json) -> list[TaskRun]:
     of_run = FlowRunFilter.model_validate({"id": {"any_": [UUID(flow_run)]}})
     in_state = TaskRunFilter.model_validate({"state": state})
     return client.read_task_runs(flow_run_filter=of_run, task_run_filter=in_state)
 
 
 def _set(client: SyncPrefectClient, task: TaskRun, state: State[Any]) -> None:
+    # Forced, because Prefect's rules accept no change of a task run that has ended.
     try:
         client.set_task_run_state(task.id, state, force=True)
     except ObjectNotFound:  # deleted in between

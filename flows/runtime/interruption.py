@@ -69,12 +69,12 @@ def ended_in_order() -> Iterator[None]:
     The first Ctrl-C or SIGTERM lets the paid calls of other threads end, the second one cancels them.
     """
     if _State.is_command or threading.current_thread() is not threading.main_thread():
+        # Python sets signal handlers in the main thread only, and a command has set them.
         yield
         return
     before = {signal.SIGTERM: signal.signal(signal.SIGTERM, _receive)}
-    if (
-        signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    ):  # not ignored, as in background jobs of a shell
+    # A shell starts its background jobs with SIGINT ignored, and that must stay.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         before[signal.SIGINT] = signal.signal(signal.SIGINT, _receive)
     _State.signal = 0
     try:
@@ -100,17 +100,21 @@ def interruptible_command() -> Iterator[None]:
             if is_success or not _State.signal:
                 raise
             report_interruption()
+            # The exit code of a shell for a process that a signal ended.
             raise SystemExit(128 + _State.signal) from None
         finally:
             _State.is_command = False
 
 
 def _receive(number: int, frame: FrameType | None) -> None:
-    is_first = _State.signal == 0
-    _State.signal = _State.signal or number
+    end = _end_at_once
+    if _State.signal == 0:
+        end = _end_late
+        _State.signal = number
     cancellation.interrupt()
+    # A thread, because the exception below may reach code that catches it or that waits in C.
     if _State.is_command:
-        threading.Thread(target=_end_late if is_first else _end_at_once, daemon=True).start()
+        threading.Thread(target=end, daemon=True).start()
     if number == signal.SIGINT:
         signal.default_int_handler(number, frame)
     raise SystemExit(128 + number)
@@ -125,6 +129,7 @@ def _end_late() -> None:
     last_lines = threading.Thread(target=report_interruption, daemon=True)
     last_lines.start()
     last_lines.join(REPORT_SECONDS)
+    # Not sys.exit: it would wait for threads and for the exit functions of libraries.
     os._exit(128 + _State.signal)
 
 

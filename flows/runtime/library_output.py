@@ -38,6 +38,7 @@ def is_hidden() -> bool:
 @contextlib.contextmanager
 def hidden_library_output() -> Iterator[None]:
     """Hide what libraries write to standard error in the block."""
+    # An inner block would take the null device for the terminal.
     if _Terminal.stream is not None or not is_hidden():
         yield
         return
@@ -51,7 +52,8 @@ def hidden_library_output() -> Iterator[None]:
 
 def hide_at_exit() -> None:
     """Hide what libraries write when the process ends, such as errors of their threads."""
-    atexit.register(_hide)  # registered last, hence called first
+    # Registered last, hence called first.
+    atexit.register(_hide)
 
 
 def _hide() -> None:
@@ -61,4 +63,5 @@ def _hide() -> None:
 
 @cache
 def _null() -> TextIO:
-    return Path(os.devnull).open("w", encoding="utf-8")  # until the process ends
+    # Never closed: threads of libraries write to it until the process ends.
+    return Path(os.devnull).open("w", encoding="utf-8")

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from connectors.artifacts.atomic_files import locked
 from connectors.interfaces.errors import ArtifactError, ConfigError
+from connectors.interfaces.json_values import Json
 from connectors.interfaces.packages import PROJECT
 from connectors.interfaces.redaction import redact
 
@@ -51,8 +52,10 @@ class Approval:
     reason: str = ""
 
     def __str__(self) -> str:
-        because = f": {self.reason}" if self.reason else ""
-        return f"approved by {self.by} on {self.at} ({self.where}){because}"
+        text = f"approved by {self.by} on {self.at} ({self.where})"
+        if self.reason:
+            text += f": {self.reason}"
+        return text
 
 
 class RunManifest:
@@ -61,24 +64,22 @@ class RunManifest:
     `was_done`: the run had finished before this process started.
     """
 
-    def __init__(
-        self, artifacts: Artifacts, values: dict[str, Any], was_done: bool = False
-    ) -> None:
+    def __init__(self, artifacts: Artifacts, values: Json, was_done: bool = False) -> None:
         self.artifacts = artifacts
         self.values = values
         self.was_done = was_done
 
-    def update(self, **changes: Any) -> None:
+    def update(self, **changes: object) -> None:
         """Write the manifest with `changes`."""
         self.values |= changes
-        self.values["error"] = redact(self.values["error"]) if self.values.get("error") else None
+        # Messages of libraries may quote an address with its password or a key.
+        error = self.values.get("error")
+        self.values["error"] = redact(error) if error else None
         text = json.dumps(self.values, indent=2, ensure_ascii=False)
         self.artifacts.write_text(_path(self.values["run_id"]), text)
 
 
-def initial_values(
-    run_id: str, flow: str, dataset: str | None, config: dict[str, Any]
-) -> dict[str, Any]:
+def initial_values(run_id: str, flow: str, dataset: str | None, config: Json) -> Json:
     """Return the manifest entries of a run that this process starts."""
     return {
         "run_id": run_id,
@@ -104,23 +105,23 @@ def recorded(
     from prefect import runtime
 
     values = initial_values(run_id, flow, None, config.model_dump(mode="json"))
-    manifest = RunManifest(
-        artifacts,
-        values | {"prefect_run_id": str(runtime.flow_run.id) if runtime.flow_run.id else None},
-    )
+    if runtime.flow_run.id:
+        values["prefect_run_id"] = str(runtime.flow_run.id)
+    manifest = RunManifest(artifacts, values)
     with lock_run_files(artifacts.home, run_id):
         manifest.update()
         try:
             yield manifest
+        # Ctrl-C and SIGTERM are recorded too: this flow cannot be resumed.
         except BaseException as error:
             manifest.update(state="failed", ended=now(), error=f"{type(error).__name__}: {error}")
             raise
 
 
-def read_manifest(artifacts: Artifacts, run_id: str) -> dict[str, Any]:
+def read_manifest(artifacts: Artifacts, run_id: str) -> Json:
     """Return the manifest of a run, empty if none; ArtifactError if it is damaged."""
     try:
-        value: dict[str, Any] = json.loads(artifacts.read_text(_path(run_id)) or "{}")
+        value: Json = json.loads(artifacts.read_text(_path(run_id)) or "{}")
     except ValueError as error:
         path = artifacts.where(_path(run_id))
         raise ArtifactError(
@@ -139,6 +140,7 @@ def lock_run(home: Path, run_id: str, ledger: PrivacyLedger) -> Iterator[None]:
 
     The operating system and the database release the lock when the process dies.
     """
+    # The file lock comes first: its message says that the other process is on this machine.
     with lock_run_files(home, run_id), ledger.hold(run_id) as mine:
         if not mine:
             raise ConfigError(TAKEN.format(run_id=run_id, by="machine"))
@@ -168,6 +170,7 @@ def share_caches(home: Path) -> AbstractContextManager[bool]:
 
 def lock_caches(home: Path) -> AbstractContextManager[bool]:
     """Block the start of runs, for a cleanup of caches; False if a run is active."""
+    # Runs hold the same lock shared, therefore this one is granted only while none of them is active.
     return locked(home / ".lock", wait=False)
 
 
@@ -177,6 +180,7 @@ def is_held(home: Path, run_id: str, ledger: PrivacyLedger) -> bool:
 
 
 def _taken(hold: AbstractContextManager[None]) -> bool:
+    # Only an attempt to take the lock shows whether its owner is alive: a process id may be in use again.
     try:
         with hold:
             return False
@@ -206,14 +210,19 @@ def code_commit() -> str:
         done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)  # noqa: S603
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    return done.stdout.strip() if done.returncode == 0 else ""
+    if done.returncode:
+        return ""
+    return done.stdout.strip()
 
 
 def written_by(manifest: Mapping[str, Any]) -> str:
     """Return the version that wrote a run last, with its commit if that is known."""
     version = manifest["versions"].get(PROJECT, "unknown")
+    # Runs of an installed package, and of early versions, have no commit.
     commit = manifest.get("commit", "")
-    return f"version {version}, commit {commit[:8]}" if commit else f"version {version}"
+    if not commit:
+        return f"version {version}"
+    return f"version {version}, commit {commit[:8]}"
 
 
 def now() -> str:

@@ -60,17 +60,19 @@ def request_approval_in_prefect(subject: str, contract: str, text: str, nothing:
 
 def _earlier_approval(key: str) -> tuple[Answer, str] | None:
     """Return the approval of an earlier attempt; Prefect forgets pauses on a retry."""
+    run = UUID(str(runtime.flow_run.id))
     with get_client(sync_client=True) as client:
-        inputs = client.filter_flow_run_input(
-            UUID(str(runtime.flow_run.id)), f"paused-{key}", 200, set()
-        )
+        inputs = client.filter_flow_run_input(run, f"paused-{key}", 200, set())
     for entry in inputs:
-        if entry.key.endswith("-response"):
-            answer = Answer.model_validate(entry.decoded_value)
-            if answer.approved:
-                return answer, entry.created.isoformat(
-                    timespec="seconds"
-                ) if entry.created else now()
+        if not entry.key.endswith("-response"):
+            continue
+        answer = Answer.model_validate(entry.decoded_value)
+        # A refusal does not count: a retry asks again.
+        if not answer.approved:
+            continue
+        if entry.created is None:
+            return answer, now()
+        return answer, entry.created.isoformat(timespec="seconds")
     return None
 
 
@@ -82,10 +84,10 @@ def _pause(subject: str, key: str, text: str, nothing: str) -> Answer:
     display().say(f"waiting {APPROVAL_MINUTES} minutes for approval: {runtime.flow_run.ui_url}")
     run = UUID(str(runtime.flow_run.id))
     form = Answer.with_initial_data(description=text)
+    # Prefect ignores a second pause with the same key; `_earlier_approval` finds all by the first part.
     unique = f"{key}-{time.time_ns()}"
-    state: State[Any] = Paused(
-        timeout_seconds=60 * APPROVAL_MINUTES + GRACE_SECONDS, pause_key=unique
-    )
+    seconds = 60 * APPROVAL_MINUTES + GRACE_SECONDS
+    state: State[Any] = Paused(timeout_seconds=seconds, pause_key=unique)
     keys = keyset_from_paused_state(state)
     state.state_details.run_input_keyset = {str(name): value for name, value in keys.items()}
     with get_client(sync_client=True) as client:

@@ -32,11 +32,10 @@ class Progress:
         from tasks.prefect import page
 
         with self.work.lock:
-            is_due = (
-                self.artifact is not None
-                if is_last
-                else time.monotonic() - self.updated >= EVERY_SECONDS
-            )
+            is_due = time.monotonic() - self.updated >= EVERY_SECONDS
+            # Work that ended before its first update never appears on the page.
+            if is_last:
+                is_due = self.artifact is not None
             if is_due and not self.is_queued:
                 self.is_queued = True
                 self.context.run(page.defer, self._publish)
@@ -63,10 +62,13 @@ def shown(what: str, total: int, note: Callable[[], str] = str) -> Iterator[Adva
     from prefect import runtime
 
     work = Work(what, total, note)
-    on_page = Progress(work) if runtime.flow_run.id is not None and total > 0 else None
+    on_page = None
+    if runtime.flow_run.id is not None and total > 0:
+        on_page = Progress(work)
     with display().work(work) as update_display:
 
         def advance(units: int) -> None:
+            # Long steps report often, and notice a cancellation here.
             cancellation.raise_if_stopped()
             work.add(units)
             update_display()

@@ -16,9 +16,8 @@ def require_server() -> None:
     """
     address = PREFECT_API_URL.value()
     if not address and PREFECT_SERVER_ALLOW_EPHEMERAL_MODE.value():
-        from prefect.server.api.server import (
-            SubprocessASGIServer,
-        )  # the server's code, which clients do not need
+        # The server's code, which a client of another server does not need.
+        from prefect.server.api.server import SubprocessASGIServer
 
         SubprocessASGIServer._run_uvicorn_command = start_with_parent  # type: ignore[assignment, method-assign]
         with display().waiting("starting Prefect's temporary server"):

@@ -92,9 +92,9 @@ def server_policy() -> ServerPolicy | None:
     path = state_path() / FILE
     if not path.exists() or not is_started_by_server():
         return None
-    return check_config(
-        ServerPolicy, yaml.safe_load(path.read_text(encoding="utf-8")) or {}, str(path)
-    )
+    values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    # An empty file limits runs as much as one that lists nothing.
+    return check_config(ServerPolicy, values or {}, str(path))
 
 
 def serve_others(home: Path) -> None:
@@ -121,6 +121,7 @@ def check_host(policy: ServerPolicy, address: NamedAddress) -> None:
     is_vendors = bool(vendor_url) and (scheme, host) == origin(vendor_url)
     if is_vendors and key in (NO_KEY, vendor_key):
         return
+    # The operator of the server has set this variable, therefore it needs no line in the file.
     if kind is AddressKind.TRACKING and address.value == os.environ.get("MLFLOW_TRACKING_URI"):
         return
     if not is_vendors and scheme not in SCHEMES[kind]:
@@ -143,4 +144,9 @@ def check_host(policy: ServerPolicy, address: NamedAddress) -> None:
 def origin(url: str) -> tuple[str, str]:
     """Return scheme and host of a URL, with its port if it has one; two empty texts if programs may read it apart."""
     parts = _URL.fullmatch(url)
-    return (parts[1], f"{parts[2].strip('[]').lower()}{parts[3] or ''}") if parts else ("", "")
+    # Always refused: no vendor and no list has an empty scheme.
+    if parts is None:
+        return "", ""
+    host = parts[2].strip("[]").lower()
+    port = parts[3] or ""
+    return parts[1], f"{host}{port}"

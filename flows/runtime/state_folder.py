@@ -41,6 +41,7 @@ def state_path() -> Path:
 def state_folder() -> Path:
     """Return the state folder, created with mode 0700."""
     home = state_path()
+    # The mode of an existing folder stays: `check_closed` refuses one that others can read.
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
@@ -58,13 +59,16 @@ def ledger_address(home: Path) -> str:
     """Return the ledger's address: WASP_LEDGER_URL, else that of an earlier version's stack, else ledger.db."""
     from flows.config.environment import environment
 
+    stored = ""
     file = home / "private" / "ledger.url"
-    stored = file.read_text(encoding="utf-8").strip() if file.exists() else ""
+    if file.exists():
+        stored = file.read_text(encoding="utf-8").strip()
     return environment().ledger_url or stored or f"sqlite:///{home / 'ledger.db'}"
 
 
 def current_user() -> str:
     """Return the current user, for the privacy ledger."""
+    # A container may run under a user id that has no name.
     try:
         return getpass.getuser()
     except (OSError, KeyError):
@@ -81,9 +85,10 @@ def open_to_others(path: Path) -> bool:
     if os.name != "posix" or not path.exists():
         return False
     path = path.resolve()
-    return bool(path.stat().st_mode & 0o004) and all(
-        parent.stat().st_mode & 0o001 for parent in path.parents
-    )
+    if not path.stat().st_mode & 0o004:
+        return False
+    # One parent folder without x for others closes all that is below it.
+    return all(parent.stat().st_mode & 0o001 for parent in path.parents)
 
 
 def check_closed(home: Path) -> None:
@@ -129,9 +134,8 @@ def prepare_environment() -> None:
     has_profile = os.path.exists(os.path.expanduser("~/.prefect/profiles.toml"))  # noqa: PTH110, PTH111
     if not has_profile:
         os.environ.setdefault("PREFECT_HOME", str(state_path() / "prefect"))
-    needs_heartbeat = has_profile or bool(
-        os.environ.get("PREFECT_API_URL")
-    )  # a temporary server ends with the run
+    # A temporary server ends with the run: nobody would read its heartbeat.
+    needs_heartbeat = has_profile or bool(os.environ.get("PREFECT_API_URL"))
     for name, value in DEFAULTS.items():
         if name != HEARTBEAT or needs_heartbeat:
             os.environ.setdefault(name, value)

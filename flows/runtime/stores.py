@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from connectors.interfaces.addresses import AddressKind, NamedAddress, StateFolder, StoreAddress
 from connectors.interfaces.errors import ConfigError, LedgerError
+from connectors.interfaces.json_values import Json
 from flows.runtime.state_folder import ledger_address
 
 if TYPE_CHECKING:
@@ -50,12 +51,14 @@ class SharedStores:
                 f"A worker has the state folder {home}, the run has {self.home}, and artifacts are not shared. Set "
                 "WASP_HOME to the same folder on a shared disk, or set WASP_ARTIFACTS"
             )
+        # `shown` hides the password: the object travels to the workers, and Prefect stores it.
         ledger = open_ledger(home).shown
         if ledger != self.book:
             raise LedgerError(
                 f"A worker uses the privacy ledger {ledger}, but the run uses {self.book}. Set WASP_LEDGER_URL on "
                 "every machine of the cluster to the ledger of the run. Nothing was opened or spent."
             )
+        # Another key gives other fingerprints: the same rows would be a new dataset with a full budget.
         key = _key_name(home)
         if key != self.key:
             raise LedgerError(
@@ -143,8 +146,9 @@ def open_cost_budget(
     """Open the cost limit of a run: local journal, plus other machines' costs."""
     from connectors.models.base.cost_limit import CostBudget
 
-    text = artifacts.read_text(f"runs/{run_id}/manifest.json") if artifacts else None
-    manifest = json.loads(text or "{}")
+    manifest: Json = {}
+    if artifacts is not None:
+        manifest = json.loads(artifacts.read_text(f"runs/{run_id}/manifest.json") or "{}")
     paid = (manifest.get("dollars") or 0.0, manifest.get("dollars_estimated") or 0.0)
     return CostBudget(home / "runs" / run_id / "money.jsonl", most, *paid)
 
@@ -167,7 +171,9 @@ def tracking_store(uri: str | None, home: Path) -> tuple[str, str | None]:
 
     require_host(NamedAddress("tracking.mlflow", AddressKind.TRACKING, uri))
     address = uri or os.environ.get("MLFLOW_TRACKING_URI")
-    return (address, None) if address else (default_uri(home), default_artifact_root(home))
+    if address:
+        return address, None
+    return default_uri(home), default_artifact_root(home)
 
 
 def _key_name(home: Path) -> str:

@@ -16,6 +16,7 @@ from prefect.utilities.annotations import BaseAnnotation
 
 from connectors.interfaces.addresses import AddressKind, NamedAddress
 from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.json_values import Json
 from flows.config.execution import Execution
 from flows.config.files import apply_changes, with_changes
 from flows.runtime.server_policy import require_host
@@ -37,7 +38,8 @@ class ConfiguredTaskRunner(TaskRunner[PrefectFuture[Any]]):
         self._threads: AnyRunner | None = None
         self._cluster: AnyRunner | None = None
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[type[Self], tuple[()]]:
+        # Locks and open runners do not pickle; the process that gets a copy opens its own.
         return type(self), ()
 
     def duplicate(self) -> Self:
@@ -53,7 +55,7 @@ class ConfiguredTaskRunner(TaskRunner[PrefectFuture[Any]]):
     def submit(
         self,
         task: Task[..., Any],
-        parameters: dict[str, Any],
+        parameters: Json,
         wait_for: Iterable[PrefectFuture[Any]] | None = None,
         dependencies: dict[str, set[RunInput]] | None = None,
     ) -> PrefectFuture[Any]:
@@ -62,14 +64,12 @@ class ConfiguredTaskRunner(TaskRunner[PrefectFuture[Any]]):
         # Prefect's annotations are tuples that each pickling nests once more: none may travel to a cluster.
         bare = {name: _bare(value) for name, value in parameters.items()}
         runs_in_flow_process = getattr(task.fn, "runs_in_flow_process", None)
-        if self._cluster is None or (
-            runs_in_flow_process is not None and runs_in_flow_process(bare)
-        ):
+        stays = runs_in_flow_process is not None and runs_in_flow_process(bare)
+        if self._cluster is None or stays:
             return threads.submit(task, parameters, wait_for, dependencies)
+        waits_for = [_bare(part) for part in wait_for or ()]
         with _server_for_workers():
-            return self._cluster.submit(
-                task, bare, [_bare(part) for part in wait_for or ()], dependencies
-            )
+            return self._cluster.submit(task, bare, waits_for, dependencies)
 
     def __exit__(self, *error: Any) -> None:
         """Close the runners; a cluster started for the run ends here."""
@@ -77,6 +77,7 @@ class ConfiguredTaskRunner(TaskRunner[PrefectFuture[Any]]):
         super().__exit__(*error)
 
     def _open(self) -> AnyRunner:
+        # Steps are submitted from several threads, and only the first of them opens.
         with self._lock:
             if self._threads is None:
                 execution = _execution()
@@ -91,7 +92,9 @@ class ConfiguredTaskRunner(TaskRunner[PrefectFuture[Any]]):
 def _execution() -> Execution:
     """Return the execution settings of the flow run, with the changes that its parameters contain."""
     context = FlowRunContext.get()
-    parameters = (context.parameters or {}) if context is not None else {}
+    parameters: Json = {}
+    if context is not None:
+        parameters = context.parameters or {}
     config = parameters.get("config")
     changes = parameters.get("changes")
     if config is None:
@@ -99,14 +102,20 @@ def _execution() -> Execution:
     if not isinstance(config, dict):
         execution: Execution = with_changes(config, changes).execution
         return execution
+    # Flows that are no method have their settings at the top level.
     values = deepcopy(config)
     apply_changes(values, changes or [], "changes")
-    workers = {"max_workers": values["workers"]} if "workers" in values else {}
-    return Execution.model_validate(values.get("execution", workers))
+    if "execution" in values:
+        return Execution.model_validate(values["execution"])
+    if "workers" in values:
+        return Execution(max_workers=values["workers"])
+    return Execution()
 
 
 def _bare(value: Any) -> Any:
-    return value.unwrap() if isinstance(value, BaseAnnotation) else value
+    if isinstance(value, BaseAnnotation):
+        return value.unwrap()
+    return value
 
 
 @contextmanager
@@ -132,9 +141,8 @@ def _open_dask(opened: ExitStack, execution: Execution) -> AnyRunner:
         "memory_limit": 0,  # an equal share per worker would kill the worker that loads a model
     }
     require_host(NamedAddress("execution.cluster", AddressKind.CLUSTER, execution.cluster))
-    runner: Any = DaskTaskRunner(
-        address=execution.cluster, cluster_kwargs=None if execution.cluster else local
-    )
+    options = None if execution.cluster else local
+    runner: Any = DaskTaskRunner(address=execution.cluster, cluster_kwargs=options)
     try:
         cluster: AnyRunner = opened.enter_context(runner)
         _ = runner.client  # connects; an error here names the cluster

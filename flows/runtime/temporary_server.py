@@ -32,13 +32,15 @@ def start_with_parent(server: Any) -> "subprocess.Popen[bytes]":
         "PREFECT__SERVER_EPHEMERAL": "1",
         "PREFECT__SERVER_FINAL": "1",
     }
+    log = None if _shows_log() else subprocess.DEVNULL
     # -P: a folder `prefect` in the working folder must not hide the package.
     return subprocess.Popen(  # noqa: S603  (our own file)
         [sys.executable, "-P", str(Path(__file__)), str(server.port)],
         env={**os.environ, **own, **settings},
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
-        stderr=None if _shows_log() else subprocess.DEVNULL,
+        stderr=log,
+        # Ctrl-C of a terminal goes to the process group of the command.
         start_new_session=True,
     )
 
@@ -68,6 +70,7 @@ def _end_with_parent() -> None:
     """Wait until the parent's end of the pipe is closed; nobody writes to it."""
     while os.read(0, 1):
         pass
+    # The server closes its database on SIGTERM; an open connection may keep it from ending.
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(LATEST_END_SECONDS)
     os._exit(1)

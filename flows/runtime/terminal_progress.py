@@ -61,16 +61,26 @@ class Work:
     def rate(self) -> float | None:
         """Units per second; None until it is measured."""
         with self.lock:
-            units, until = (self.done, self._last) if self.done >= self.total else self._measured
-        return units / max(until - self.started, 1e-3) if units else None
+            units, until = self._measured
+            # Nothing more arrives: the last delivery is finished too.
+            if self.done >= self.total:
+                units = self.done
+                until = self._last
+        if not units:
+            return None
+        # Cached completions arrive at once; a clock with coarse ticks would divide by zero.
+        return units / max(until - self.started, 1e-3)
 
     def describe(self) -> str:
         """Return units per second, the estimated time left and the note."""
         rate = self.rate
-        measured = [] if rate is None else [f"{rate:.1f}/s"]
-        if rate is not None and self.done < self.total:
-            measured.append(f"{(self.total - self.done) / rate:.0f} s left")
-        return ", ".join(filter(None, (*measured, self.note())))
+        parts = []
+        if rate is not None:
+            parts.append(f"{rate:.1f}/s")
+            if self.done < self.total:
+                parts.append(f"{(self.total - self.done) / rate:.0f} s left")
+        parts.append(self.note())
+        return ", ".join(filter(None, parts))
 
     def __str__(self) -> str:
         return f"{self.what:<28} {self.done}/{self.total}  {self.describe()}"
@@ -117,10 +127,11 @@ class Display:
         def update() -> None:
             nonlocal shown
             with self._lock:
-                is_due = time.monotonic() - shown >= self._every
-                shown = time.monotonic() if is_due else shown
-            if is_due:
-                self.say(str(work))
+                if time.monotonic() - shown < self._every:
+                    return
+                shown = time.monotonic()
+            # Outside the lock: `say` takes it too.
+            self.say(str(work))
 
         yield update
         self.say(str(work))
@@ -140,10 +151,9 @@ class _Iterations:
         if not self.done:
             return None
         each = (self.changed - self.started) / self.done
-        return max(
-            0.0,
-            each * (self.total - self.done + ENDING_ITERATIONS) - (time.monotonic() - self.changed),
-        )
+        left = each * (self.total - self.done + ENDING_ITERATIONS)
+        # The clock runs on between two changes.
+        return max(0.0, left - (time.monotonic() - self.changed))
 
 
 class Bars(Display):
@@ -154,6 +164,7 @@ class Bars(Display):
 
     def __init__(self) -> None:
         super().__init__()
+        # rich is slow to import, and only a terminal needs it.
         from rich.console import Console, Group
         from rich.live import Live
         from rich.progress import (
@@ -207,7 +218,10 @@ class Bars(Display):
     def status(self, done: int, iterations: int, text: str = "") -> None:
         """Set the line below the bars."""
         now = time.monotonic()
-        started = self._iterations.started if self._iterations and done else now
+        started = now
+        # Without a finished iteration the clock starts again: what came before was no iteration.
+        if self._iterations and done:
+            started = self._iterations.started
         self._iterations = _Iterations(iterations, done, started, now)
         self._cost = text
 
@@ -222,7 +236,8 @@ class Bars(Display):
             ", ".join(self._waits),
         ]
         # An estimate that has run out says nothing.
-        parts.append(f"about {duration(left)} left" if left else "")
+        if left:
+            parts.append(f"about {duration(left)} left")
         return " | ".join(filter(None, parts))
 
     @contextmanager
@@ -238,6 +253,7 @@ class Bars(Display):
         """Read yes or no; any other input is a no. None without a terminal."""
         if not sys.stdin.isatty():
             return None
+        # The bars would redraw over the question.
         self._live.stop()
         try:
             self._live.console.print(f"{question} [y/N] ", end="", highlight=False, markup=False)
@@ -274,7 +290,9 @@ class _Messages(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         text = record.getMessage()
-        display().say(text if record.levelno < logging.WARNING else f"warning: {text}")
+        if record.levelno >= logging.WARNING:
+            text = f"warning: {text}"
+        display().say(text)
 
 
 @contextmanager
@@ -282,6 +300,7 @@ def connector_messages() -> Iterator[None]:
     """Show warnings and notices of the connectors in the block."""
     connectors = logging.getLogger("connectors")
     messages = _Messages(logging.INFO)
+    # Blocks nest (a command, and its progress display): a second handler would show each message twice.
     if any(isinstance(handler, _Messages) for handler in connectors.handlers):
         yield
         return
@@ -308,7 +327,8 @@ def show() -> Iterator[Display]:
                 with Bars() as _Current.display:
                     yield _Current.display
             else:
-                _Current.display = Display(quiet=True) if is_quiet else before
+                if is_quiet:
+                    _Current.display = Display(quiet=True)
                 yield _Current.display
     finally:
         _Current.display = before

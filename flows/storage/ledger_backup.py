@@ -7,13 +7,13 @@ import subprocess
 from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from sqlalchemy import URL, create_engine, inspect
 from sqlalchemy.pool import NullPool
 
 from connectors.artifacts.atomic_files import write_whole
 from connectors.interfaces.errors import ConfigError, LedgerError
+from connectors.interfaces.json_values import Json
 from connectors.ledger.database import parse_url
 from connectors.ledger.ledger import PrivacyLedger
 from connectors.ledger.tables import METADATA
@@ -23,10 +23,11 @@ from flows.runtime.stores import open_ledger
 from tasks.accounting.composition import filter_epsilon, second_opinion
 
 
-def backup(file: Path) -> dict[str, Any]:
+def backup(file: Path) -> Json:
     """Verify the privacy ledger and write a consistent copy of it into a new file; runs may continue."""
     home = state_folder()
     datasets = _sound_datasets(home)
+    # Created first, closed to others and never over an existing file; the programs below then fill it.
     try:
         os.close(os.open(file, os.O_CREAT | os.O_EXCL, 0o600))
     except OSError as error:
@@ -41,7 +42,7 @@ def backup(file: Path) -> dict[str, Any]:
     return {"file": str(file), "datasets": datasets}
 
 
-def restore(file: Path) -> dict[str, Any]:
+def restore(file: Path) -> Json:
     """Replace the privacy ledger by a backup and keep the previous one; refuses to run during a run.
 
     A backup that does not verify, or lacks an entry in `private/ledger.head`, is taken out again.
@@ -58,6 +59,7 @@ def restore(file: Path) -> dict[str, Any]:
             )
         previous.parent.mkdir(mode=0o700, exist_ok=True)
         _set_aside(url, previous)
+        # The backup is verified in the place of the ledger, where it is compared with `private/ledger.head`.
         try:
             _load(file, url)
             datasets = _sound_datasets(home)
@@ -69,11 +71,8 @@ def restore(file: Path) -> dict[str, Any]:
             raise LedgerError(
                 f"{file} was not restored; the ledger is as before. {problem}"
             ) from None
-    return {
-        "file": str(file),
-        "datasets": datasets,
-        "previous": str(previous) if previous.exists() else None,
-    }
+    previous_file = str(previous) if previous.exists() else None
+    return {"file": str(file), "datasets": datasets, "previous": previous_file}
 
 
 def _sound_datasets(home: Path) -> list[str]:
@@ -89,6 +88,7 @@ def _dump(url: URL, file: Path) -> None:
         tables = (f"--table={name}" for name in METADATA.tables)
         _postgres("pg_dump", url, "--format=custom", *tables, f"--file={file}")
         return
+    # A copy of the file would miss the entries in the write-ahead log.
     with closing(sqlite3.connect(str(url.database), timeout=60)) as db:
         db.execute("VACUUM INTO ?", (str(file),))
 
@@ -99,8 +99,10 @@ def _set_aside(url: URL, previous: Path) -> None:
         if inspect(create_engine(url, poolclass=NullPool)).get_table_names():
             _dump(url, previous)
     elif (ledger := Path(str(url.database))).exists():
+        # The log goes into the file before the file is set aside. A damaged ledger is kept unchanged.
         with suppress(sqlite3.Error), closing(sqlite3.connect(ledger, timeout=60)) as db:
-            db.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # a damaged ledger is kept unchanged
+            db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        # A second name rather than a move: at no moment is there no ledger.
         os.link(ledger, previous)
 
 
@@ -124,7 +126,8 @@ def _load(file: Path, url: URL) -> None:
             str(file),
         )
         return
-    for suffix in ("-wal", "-shm"):  # SQLite would apply the log of the previous ledger to the copy
+    # SQLite would apply the log of the previous ledger to the copy.
+    for suffix in ("-wal", "-shm"):
         Path(f"{url.database}{suffix}").unlink(missing_ok=True)
     with file.open("rb") as source:
         write_whole(
@@ -136,7 +139,10 @@ def _postgres(program: str, url: URL, *arguments: str) -> None:
     address = URL.create(
         "postgresql", url.username, None, url.host, url.port, url.database, url.query
     )
-    environment = os.environ | ({"PGPASSWORD": str(url.password)} if url.password else {})
+    environment = dict(os.environ)
+    # Every user of the machine can read the arguments of a process, but not its environment.
+    if url.password:
+        environment["PGPASSWORD"] = str(url.password)
     command = [program, f"--dbname={address.render_as_string()}", *arguments]
     try:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)  # noqa: S603 - fixed programs

@@ -12,11 +12,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from glob import escape
 from pathlib import Path
-from typing import Any
 
 from connectors.artifacts.atomic_files import explained, write_text_whole
 from connectors.artifacts.store import Artifacts
 from connectors.interfaces.errors import ConfigError, LostArtifactsError
+from connectors.interfaces.json_values import Json
 from connectors.models.base.completion_store import CompletionStore
 from flows.runtime.locations import with_locations
 from flows.runtime.manifest import lock_run_files, now, read_manifest
@@ -35,6 +35,7 @@ def remove(home: Path, going: Sequence[Item]) -> list[Item]:
                     stack.enter_context(lock_run_files(home, run_id))
                 except ConfigError:
                     continue
+            # Recorded before the first file goes, see the module's docstring.
             _record(home, run_id, items)
             for item in items:
                 _remove(home, item)
@@ -59,6 +60,7 @@ def _remove(home: Path, item: Item) -> None:
     with explained(path):
         if path.is_dir():
             scratch = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+            # A crash in the middle leaves a scratch folder, which the next cleanup removes, not half an artifact.
             path.replace(scratch)
             shutil.rmtree(scratch)
         path.unlink(missing_ok=True)
@@ -80,8 +82,11 @@ class Lost:
     result: bool
 
     def __str__(self) -> str:
-        parts = [f"{self.texts} texts by {', '.join(self.models)}"] if self.texts else []
-        parts += ["synthetic rows and student"] if self.result else []
+        parts = []
+        if self.texts:
+            parts.append(f"{self.texts} texts by {', '.join(self.models)}")
+        if self.result:
+            parts.append("synthetic rows and student")
         return f"wasp clean removed {', '.join(parts)} on {self.when[:10]}"
 
 
@@ -97,12 +102,9 @@ def lost(artifacts: Artifacts, run_id: str) -> Lost | None:
     if not missing:
         return None
     samples = [path for path in missing if path.endswith("samples.parquet")]
-    manifests = [
-        manifest
-        for path in samples
-        for manifest in artifacts.finished(escape(path)).values()
-        if manifest
-    ]
+    # The description of an artifact stays when its rows are removed: it has their number and cost.
+    stored = [artifacts.finished(escape(path)) for path in samples]
+    manifests = [manifest for by_path in stored for manifest in by_path.values() if manifest]
     usage = [manifest["info"].get("usage", {}) for manifest in manifests]
     return Lost(
         when=max(recorded[path] for path in missing),
@@ -113,9 +115,7 @@ def lost(artifacts: Artifacts, run_id: str) -> Lost | None:
     )
 
 
-def load_finished_summary(
-    artifacts: Artifacts, run_id: str, respend: bool
-) -> dict[str, Any] | None:
+def load_finished_summary(artifacts: Artifacts, run_id: str, respend: bool) -> Json | None:
     """Return the summary of a finished run that was cleaned; None for any other run.
 
     A cleaned run stays finished, and its files are not restored. With `respend` (privacy.on_lost_artifacts) all missing
@@ -131,7 +131,7 @@ def load_finished_summary(
     if read_manifest(artifacts, run_id).get("state") == "done" and summary is not None:
         note = f"{losses}. The run stays finished. To generate them again: wasp resume {run_id} --respend"
         display().say(note)
-        values: dict[str, Any] = json.loads(summary)
+        values: Json = json.loads(summary)
         return with_locations(artifacts, run_id, values) | {"removed": note}
     if losses.texts:
         raise LostArtifactsError(

@@ -17,13 +17,19 @@ from typing import Annotated, Any, ClassVar
 from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
 from connectors.artifacts.store import Artifacts
+from connectors.interfaces.json_values import Json
 from connectors.models.base.completion_store import CompletionStore
 from flows.config.form import Strict
 from flows.config.removed import refuse_removed
 from flows.runtime.manifest import is_held_here
 
-TEXTS, RESULTS, LEFTOVERS, PRIVATE = "texts by model", "results", "leftovers", "private caches"
-EMBEDDINGS, COMPLETIONS, STAYS = "embeddings", "completions", ""
+TEXTS = "texts by model"
+RESULTS = "results"
+LEFTOVERS = "leftovers"
+PRIVATE = "private caches"
+EMBEDDINGS = "embeddings"
+COMPLETIONS = "completions"
+STAYS = ""
 SHARED = (EMBEDDINGS, COMPLETIONS, PRIVATE)
 """Kinds of files that several runs use."""
 CACHES = {"embeddings", "votes", "reference", "students", "teachers"}
@@ -75,7 +81,9 @@ class Retention(Strict):
     def before(self, rule: str, now: datetime) -> datetime:
         """Return the time before which a rule removes files; the oldest time if the rule is not set."""
         age = getattr(self, f"{rule}_older_than")
-        return now - timedelta(**{UNITS[age[-1]]: int(age[:-1])}) if age else OLDEST
+        if not age:
+            return OLDEST
+        return now - timedelta(**{UNITS[age[-1]]: int(age[:-1])})
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,39 +121,40 @@ def state_files(home: Path) -> Iterator[Item]:
     """Yield every file of the state folder, except files deleted meanwhile."""
     for folder, _, names in os.walk(home):
         for name in sorted(names):
+            file = Path(folder) / name
             with suppress(FileNotFoundError):
-                stat = (Path(folder) / name).lstat()
-                path = (Path(folder) / name).relative_to(home)
-                run_id = path.parts[1] if path.parts[0] == "runs" and len(path.parts) > 2 else ""
-                yield Item(
-                    str(path),
-                    kind_of(path),
-                    stat.st_size,
-                    datetime.fromtimestamp(stat.st_mtime, UTC),
-                    run_id,
-                )
+                # lstat: a link is as old as itself, and its target is another file.
+                stat = file.lstat()
+                path = file.relative_to(home)
+                run_id = ""
+                if path.parts[0] == "runs" and len(path.parts) > 2:
+                    run_id = path.parts[1]
+                modified = datetime.fromtimestamp(stat.st_mtime, UTC)
+                yield Item(str(path), kind_of(path), stat.st_size, modified, run_id)
 
 
 def kind_of(path: Path) -> str:
     """Return the kind of a file by its path relative to the state folder; STAYS for a file that no rule removes."""
     parts = path.parts
     name = path.name
+    # Files that Prefect or MLflow is still writing may look like ours.
     if parts[0] not in ("prefect", "mlartifacts") and any(is_scratch(part) for part in parts):
         return LEFTOVERS
     if parts[0] == "private":
-        return PRIVATE if len(parts) > 2 and parts[1] in CACHES else STAYS
+        is_cache = len(parts) > 2 and parts[1] in CACHES
+        return PRIVATE if is_cache else STAYS
     if parts[0] in SHARED and len(parts) > 1:
         return parts[0]
-    if (
-        parts[0] != "runs"
-        or len(parts) < 3
-        or name.startswith("_")
-        or name.endswith("release.parquet")
-    ):
+    if parts[0] != "runs" or len(parts) < 3:
+        return STAYS
+    # Releases were paid for, and names with an underscore are our own records.
+    if name.startswith("_") or name.endswith("release.parquet"):
         return STAYS
     if parts[2] in ("synthetic.parquet", "student"):
         return RESULTS
-    return TEXTS if any(part.startswith("plm=") for part in parts) else STAYS
+    if any(part.startswith("plm=") for part in parts):
+        return TEXTS
+    return STAYS
 
 
 def run_states(home: Path) -> dict[str, RunState]:
@@ -161,13 +170,15 @@ def run_states(home: Path) -> dict[str, RunState]:
     return states
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> Json:
     """Return the JSON object in a file; empty if the file is missing or invalid."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return value if isinstance(value, dict) else {}
+    if not isinstance(value, dict):
+        return {}
+    return value
 
 
 def is_scratch(name: str) -> bool:
@@ -196,20 +207,18 @@ def choose(home: Path, rules: Retention, now: datetime, free: bool) -> Retention
     going: dict[str, Item] = {}
     for file in state_files(home):
         run = runs.get(file.run_id)
-        parts = Path(file.path).parts
         if file.kind in SHARED:
-            is_old = free and file.kind != COMPLETIONS and file.modified < intermediate
-            why = f"created on {_day(file.modified)}" if is_old else ""
+            why = ""
+            # Completions are removed by the time of each, not by that of their files.
+            if free and file.kind != COMPLETIONS and file.modified < intermediate:
+                why = f"created on {_day(file.modified)}"
         else:
             why = _why_of_run(file, run, intermediate, whole, stale)
-        if why:  # a scratch folder or a student is one item
-            ends = [
-                n
-                for n, part in enumerate(parts)
-                if is_scratch(part) or (n == 2 and part == "student")
-            ]
-            name = str(Path(*parts[: ends[0] + 1])) if ends else file.path
-            size = file.bytes + (going[name].bytes if name in going else 0)
+        if why:
+            name = _item_of(file)
+            size = file.bytes
+            if name in going:
+                size += going[name].bytes
             going[name] = replace(file, path=name, bytes=size, why=why)
     items = list(going.values())
     if free:
@@ -219,6 +228,15 @@ def choose(home: Path, rules: Retention, now: datetime, free: bool) -> Retention
     return RetentionChoice(tuple(items), tuple(staying))
 
 
+def _item_of(file: Item) -> str:
+    """Return the path of the item that a file belongs to: a scratch folder or a student is one item."""
+    parts = Path(file.path).parts
+    for depth, part in enumerate(parts):
+        if is_scratch(part) or (depth == 2 and part == "student"):
+            return str(Path(*parts[: depth + 1]))
+    return file.path
+
+
 def _why_of_run(
     file: Item, run: RunState | None, intermediate: datetime, whole: datetime, stale: datetime
 ) -> str:
@@ -226,12 +244,17 @@ def _why_of_run(
     if run is not None and run.held:
         return ""
     if file.kind == LEFTOVERS:
-        return "a process died while writing it" if file.modified < stale else ""
+        # A process without a lock, such as an export, may still be writing a newer one.
+        if file.modified >= stale:
+            return ""
+        return "a process died while writing it"
     if run is None or file.kind not in (TEXTS, RESULTS):
         return ""
     is_intermediate = run.done and file.kind == TEXTS and run.latest < intermediate
+    if not is_intermediate and run.latest >= whole:
+        return ""
     verb = "ended" if run.done else "stopped"
-    return f"its run {verb} on {_day(run.latest)}" if is_intermediate or run.latest < whole else ""
+    return f"its run {verb} on {_day(run.latest)}"
 
 
 def _completions(
@@ -247,6 +270,7 @@ def _completions(
         for run in runs.values()
         if not run.done and run.run_id not in leaving and run.began < before
     ]
+    # The texts of a run that was cleaned before are gone: it is no reason to keep completions.
     waiting = [run for run in waiting if not (home / "runs" / run.run_id / REMOVED).exists()]
     if waiting:
         first = min(waiting, key=lambda run: run.began)

@@ -20,13 +20,15 @@ from typing import TYPE_CHECKING, Any
 from wasp.clashes import find_clashes
 
 _hiding, _hidden = find_clashes()
-_is_command = Path(sys.argv[0]).name in (
-    "wasp",
-    "-m",
-)  # "-m": Python looks for the module wasp.__main__
+# "-m": Python looks for the module wasp.__main__.
+_is_command = Path(sys.argv[0]).name in ("wasp", "-m")
+# Before any import of the product: the wrong package would fail with a message about a missing name.
+if _hiding and _is_command:
+    raise SystemExit(_hiding[0])
 if _hiding:
-    raise SystemExit(_hiding[0]) if _is_command else ImportError(_hiding[0])
-if _hidden and not _is_command:  # `wasp doctor` reports it
+    raise ImportError(_hiding[0])
+# `wasp doctor` reports it for the command.
+if _hidden and not _is_command:
     warnings.warn(_hidden[0], stacklevel=2)
 
 from connectors.interfaces.errors import WaspError  # noqa: E402
@@ -49,5 +51,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'wasp' has no attribute '{name}'")
     from flows.runtime.state_folder import prepare_environment
 
-    prepare_environment()  # before the first import of Prefect
-    return getattr(import_module("wasp.datasets" if name == "Dataset" else "wasp.results"), name)
+    # Before the first import of Prefect.
+    prepare_environment()
+    module = "wasp.datasets" if name == "Dataset" else "wasp.results"
+    return getattr(import_module(module), name)

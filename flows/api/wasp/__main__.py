@@ -5,6 +5,7 @@ import sys
 
 def main() -> None:
     """Run the command; Ctrl-C may come before its modules are imported."""
+    # Imports take a second; a Ctrl-C in it would end with a traceback.
     try:
         from flows.cli.main import main as run_command
     except KeyboardInterrupt:

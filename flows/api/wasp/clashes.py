@@ -13,6 +13,7 @@ APART = "Rename it, or install the command in an environment of its own: uv tool
 
 def find_clashes() -> tuple[list[str], list[str]]:
     """Return messages about files that hide our packages, and about files that our packages hide."""
+    # Two entries of sys.path may be one folder, and an empty entry is the working folder.
     hiding = []
     hidden = []
     folders = dict.fromkeys(Path(entry or ".").resolve() for entry in sys.path)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
+from connectors.interfaces.json_values import Json
 from connectors.interfaces.text_forms import label_form
 from flows.cli import dataset
 from flows.cli.class_choice import ClassChoice
@@ -66,19 +66,22 @@ class Dataset:
             TypeError: `rows` is no path and no DataFrame.
         """
         stored = None
+        # Checked first, because the file of a registered dataset of this name would be overwritten.
         if not isinstance(rows, (str, Path)):
             dataset.check_new(name, epsilon_cap)
             stored = store_frame(state_folder(), name, rows)
-        values: dict[str, Any] = {
+        values: Json = {
             "path": str(stored or rows),
             "query": query,
             "text": text,
             "label": label,
+            "person": person,
+            "declared_rows": declared_rows,
         }
-        values |= {"person": person, "declared_rows": declared_rows}
         choice = ClassChoice(tuple(map(label_form, classes or ())))
         try:
             return cls._of(dataset.add_rows(name, values, epsilon_cap, choice))
+        # Also after Ctrl-C: private rows of no registered dataset must not stay in the folder.
         except BaseException:
             if stored is not None:
                 stored.unlink()
@@ -90,7 +93,7 @@ class Dataset:
         return cls._of(dataset.show(name))
 
     @classmethod
-    def _of(cls, values: dict[str, Any]) -> Dataset:
+    def _of(cls, values: Json) -> Dataset:
         return cls(
             values["name"],
             values["cap"],

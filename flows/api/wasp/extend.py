@@ -68,6 +68,7 @@ __all__ += ["Run", "embedded", "generate", "measure_iteration", "method_flow", "
 EARLIER = {"Casting": "VotingScheme", "Written": "TextTable"}
 """Names of earlier versions, which work for one minor version and warn."""
 
+# Prefect reads its settings on its first import, which the import of a plug-in must not cause.
 _MODULES = {
     "Run": "flows.engine.run",
     "embedded": "tasks.prefect.writing",
@@ -95,5 +96,6 @@ def __getattr__(name: str) -> Any:
 
 
 def _warn(earlier: str, now: str) -> None:
+    # Three levels up is the line of the plug-in.
     message = f"wasp.extend: write {now} instead of {earlier}"
     warnings.warn(message, DeprecationWarning, stacklevel=3)

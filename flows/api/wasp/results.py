@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 
+from connectors.interfaces.json_values import Json
 from flows.cli import start, stored_runs
 from flows.runtime.state_folder import state_folder
 from flows.runtime.stores import open_artifacts
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-Changes = Mapping[str, Any]
+Changes = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class Result:
     """
 
     run_id: str
-    summary: dict[str, Any]
+    summary: Json
 
     @property
     def table(self) -> pa.Table:
@@ -64,6 +65,7 @@ class Result:
 
     def _repr_html_(self) -> str:
         """Return the report in a frame, which a notebook shows in place of the object."""
+        # Sandboxed: the page contains generated texts, and must not reach the notebook.
         page = escape(self.report.read_text(encoding="utf-8"))
         return (
             f'<iframe sandbox="allow-scripts" srcdoc="{page}" width="100%" height="640"></iframe>'
@@ -81,7 +83,7 @@ class Result:
 class Comparison:
     """A finished comparison; `summary` is the object of `wasp compare --json`."""
 
-    summary: dict[str, Any]
+    summary: Json
 
     @property
     def cells(self) -> pd.DataFrame:
@@ -106,9 +108,7 @@ def run(name: str, changes: Changes | None = None, config: str | Path | None = N
     return Result(summary["run_id"], summary)
 
 
-def plan(
-    name: str, changes: Changes | None = None, config: str | Path | None = None
-) -> dict[str, Any]:
+def plan(name: str, changes: Changes | None = None, config: str | Path | None = None) -> Json:
     """Return what a run would spend, and its `problems`; spend nothing. Arguments as in `run`."""
     return dict(start.plan(name, _path(config), _options(changes)))
 
@@ -126,14 +126,18 @@ def runs() -> pd.DataFrame:
     import pandas as pd
 
     frame = pd.DataFrame(stored_runs.runs()["runs"])
-    return (
-        frame if frame.empty else frame.assign(started=pd.to_datetime(frame["started"], utc=True))
-    )
+    # Without runs the frame has no columns.
+    if frame.empty:
+        return frame
+    return frame.assign(started=pd.to_datetime(frame["started"], utc=True))
 
 
 def _path(config: str | Path | None) -> Path | None:
-    return None if config is None else Path(config)
+    if config is None:
+        return None
+    return Path(config)
 
 
 def _options(changes: Changes | None) -> list[str]:
+    # JSON values are valid YAML, which the options of the command are.
     return [f"{name}={json.dumps(value)}" for name, value in (changes or {}).items()]

@@ -62,11 +62,10 @@ class AugPeMethod(AnyMethod):
     @property
     def candidates(self) -> int:
         """Number of texts in the first vote."""
-        return (
-            self.samples // self.iterations
-            if self.accumulates
-            else self.samples * (1 + self.variations)
-        )
+        if self.accumulates:
+            return self.samples // self.iterations
+        # The population: survivors and their variations.
+        return self.samples * (1 + self.variations)
 
     @property
     def shared_over_rounds(self) -> bool:
@@ -112,7 +111,9 @@ class AugPeConfig(RunConfig):
     @property
     def calibrations(self) -> tuple[Calibration, ...]:
         """Possible values of `privacy.calibration`; only the WASP paper has a formula of its own."""
-        return ("tight", "paper") if self.method.accumulates else ("tight",)
+        if self.method.accumulates:
+            return ("tight", "paper")
+        return ("tight",)
 
     @property
     def planned_calls(self) -> list[PlannedCalls]:
@@ -133,9 +134,9 @@ class AugPeConfig(RunConfig):
 
     @model_validator(mode="after")
     def _words_can_be_counted(self) -> Self:
-        if self.counts_words and (
-            math.isinf(self.privacy.epsilon) or self.privacy.protects == "person"
-        ):
+        # The sensitivity of term counts is that of one record.
+        has_promise = math.isfinite(self.privacy.epsilon) and self.privacy.protects == "record"
+        if self.counts_words and not has_promise:
             raise ValueError(
                 "method.keywords: private_vocabulary needs protects: record and a finite epsilon. Set list or none"
             )

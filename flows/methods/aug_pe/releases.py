@@ -21,6 +21,7 @@ def aug_pe_releases(config: AugPeConfig) -> Guarantee[Release]:
     if not config.counts_words:
         return vote_releases(config)
     promise = promise_of(config)
+    # Not halves of epsilon: Gaussian releases compose by mu^2, and two such parts add up to more than the whole.
     of_terms, of_votes = split_epsilon(
         promise.epsilon, promise.delta, "gaussian", config.privacy.vocabulary_epsilon
     )

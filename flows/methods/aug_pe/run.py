@@ -60,6 +60,7 @@ class AugPeRun(EvolutionRun):
         jobs = super().write_jobs(iteration, weights, examples, written)
         if self.words is None:
             return jobs
+        # The terms take the place of the task's attribute, from which keywords come otherwise.
         card = replace(self.prepared.card, attribute="", values=())
         return [replace(job, card=card, words=self.words.table) for job in jobs]
 
@@ -76,11 +77,9 @@ class AugPeRun(EvolutionRun):
 
     def texts_after(self, iteration: int) -> int:
         """Return 1/T more texts per iteration (wasp_baseline), or all texts from the start."""
-        return (
-            super().texts_after(iteration)
-            if self.config.method.accumulates
-            else self.config.method.samples
-        )
+        if self.config.method.accumulates:
+            return super().texts_after(iteration)
+        return self.config.method.samples
 
     def survival(self) -> Survival:
         """Return the texts with most votes: the size of the result, or a few winners of each class (wasp_baseline)."""

@@ -87,20 +87,23 @@ class DpKpsMethod(SingleRound):
     @property
     def shape(self) -> Shape:
         """Set of densities."""
-        alone: Literal["independent", "iterative"] = (
-            "iterative" if self.sampling == "iterative" else "independent"
-        )
-        return Shape(alone, self.length, block=DRAWS[self.sampling][2])
+        _, _, block = DRAWS[self.sampling]
+        # Sharpened sampling draws from the same densities as independent sampling.
+        kind: Literal["independent", "iterative"] = "independent"
+        if self.sampling == "iterative":
+            kind = "iterative"
+        return Shape(kind, self.length, block=block)
 
     @property
     def choice(self) -> SequenceChoice:
         """Sampling rule of a phrase."""
         top, sharpness, _ = DRAWS[self.sampling]
-        return SequenceChoice(
-            top if self.top is None else self.top,
-            sharpness if self.sharpness is None else self.sharpness,
-            repeats=self.sampling != "sharpened",
-        )
+        # 0 is a value of `top`: all phrases.
+        if self.top is not None:
+            top = self.top
+        if self.sharpness is not None:
+            sharpness = self.sharpness
+        return SequenceChoice(top, sharpness, repeats=self.sampling != "sharpened")
 
     @property
     def sampling_text(self) -> str:
@@ -108,10 +111,12 @@ class DpKpsMethod(SingleRound):
         choice = self.choice
         shape = self.shape
         drawn = f"the {choice.top} best terms" if choice.top else "all terms"
-        by = "in proportion to the estimates" + f" ^ {choice.sharpness:g}" * (choice.sharpness != 1)
-        blocks = ", ".join(
-            dict.fromkeys(f"{shape.block_of(phrases):.3g}" for phrases in shape.members)
-        )
+        by = "in proportion to the estimates"
+        if choice.sharpness != 1:
+            by = f"{by} ^ {choice.sharpness:g}"
+        widths = [f"{shape.block_of(phrases):.3g}" for phrases in shape.members]
+        # Each width once, in their order.
+        blocks = ", ".join(dict.fromkeys(widths))
         repeats = "with" if choice.repeats else "without"
         return f"{self.sampling}: {self.length} phrases from {drawn}, {by}, {repeats} repeats; kernel width u {blocks}"
 

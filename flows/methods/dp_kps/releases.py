@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.ledger import MAX_BYTES
@@ -47,6 +47,7 @@ def check_sizes(config: DpKpsConfig, card: TaskCard) -> None:
     """Raise ConfigError if the densities are too large for a row of the ledger."""
     classes = len(card.labels)
     shape = config.method.shape
+    # One release is one row of the ledger, with 8 bytes a number.
     size = 8 * classes * shape.features * len(shape.members)
     if size > MAX_BYTES:
         raise ConfigError(
@@ -57,7 +58,7 @@ def check_sizes(config: DpKpsConfig, card: TaskCard) -> None:
 
 def vocabulary_contents(tools: RunTools) -> list[str]:
     """Return digests of the public vocabulary and its embedder; ConfigError for unusable terms or examples."""
-    config: Any = tools.config
+    config = cast("DpKpsConfig", tools.config)
     _check_examples(tools, config)
     return vocabulary_content(tools, config.method.length)
 
@@ -86,7 +87,7 @@ def _check_examples(tools: RunTools, config: DpKpsConfig) -> None:
 
 def random_phrases(tools: RunTools, card: TaskCard) -> Seeding:
     """Return random terms of the public vocabulary for the prompts of a preview; uses no private data."""
-    config: Any = tools.config
+    config = cast("DpKpsConfig", tools.config)
     terms = public_vocabulary(tools, terms_ref(config.vocabulary, config.data_root)).terms
     draw = random.Random(config.execution.seed)
     length = min(config.method.length, len(terms))

@@ -37,6 +37,7 @@ class DpKpsRun(Run):
         labels = self.prepared.card.label_names
         phrases = self.prepared.guarantee.of(PhrasesRelease)
         assert phrases is not None
+        # As many sequences for each class as the largest share has.
         count = max(per_class(method.samples, labels).values())
         seed = self.config.execution.seed
         return DensitySpec(
@@ -46,15 +47,19 @@ class DpKpsRun(Run):
     @property
     def examples_per_prompt(self) -> int:
         """Number of examples from `few_shot` in a prompt; 0 without `few_shot`."""
-        return SHOWN_PER_CLASS * len(self.prepared.card.labels) if self.config.few_shot else 0
+        if self.config.few_shot is None:
+            return 0
+        return SHOWN_PER_CLASS * len(self.prepared.card.labels)
 
     def seeded_jobs(self, sequences: ArtifactRef, terms: Terms) -> list[WriteJob]:
         """Return one job per PLM; each prompt contains a different sequence."""
         shown = self.prepared.few_shot
+        # Only examples need the vocabulary: their phrases come from it.
+        vocabulary = terms.table if shown else None
         seeds = Seeds(
             sequences=sequences,
             shown=shown,
-            terms=terms.table if shown else None,
+            terms=vocabulary,
             length=self.config.method.length,
             models=len(self.plms),
         )
@@ -63,9 +68,9 @@ class DpKpsRun(Run):
 
     def phrases_only(self, sequences: ArtifactRef, terms: Terms) -> list[TextTable]:
         """Return the sequences as texts; convert test and public rows to phrases as well."""
-        test, public = (
-            self._phrased(rows, terms) for rows in (self.prepared.test, self.prepared.public)
-        )
+        # A student that learned from phrases is tested on phrases.
+        test = self._phrased(self.prepared.test, terms)
+        public = self._phrased(self.prepared.public, terms)
         self.prepared = replace(self.prepared, test=test, public=public)
         labels = self.prepared.card.label_names
         count = self.config.method.samples
@@ -87,5 +92,6 @@ class DpKpsRun(Run):
     @property
     def why_missing(self) -> str:
         """Reason for missing texts: sequences that were drawn twice count once."""
-        drawn = self.config.method.texts == "phrases"
-        return "some sequences were drawn twice and count once" if drawn else super().why_missing
+        if self.config.method.texts == "phrases":
+            return "some sequences were drawn twice and count once"
+        return super().why_missing

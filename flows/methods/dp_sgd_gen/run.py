@@ -36,7 +36,9 @@ class DpSgdRun(Run):
         """Return tools with the tuned model as PLM, prompted with the control text only (no chat template)."""
         plm = self.config.plms[0]
         folder = str(self.tools.artifacts.read_folder(tuned.model).resolve())
+        # The training texts had a control text and no chat template.
         options = {**plm.options, "chat": "no", "template": ""}
+        # The model never saw a longer text.
         max_tokens = min(plm.max_tokens or self.config.method.tokens, self.config.method.tokens)
         tuned_plm = plm.model_copy(
             update={"model": folder, "options": options, "max_tokens": max_tokens}

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 from connectors.interfaces.errors import ConfigError, MissingPackageError
 
 if TYPE_CHECKING:
     from flows.engine.tools import RunTools
+    from flows.methods.dp_sgd_gen.config import DpSgdGenConfig
 
 PACKAGES = ("opacus", "peft")
 
@@ -19,7 +20,7 @@ def checked_model(tools: RunTools) -> tuple[()]:
 
     Raises ConfigError, and MissingPackageError if a training package is missing.
     """
-    config: Any = tools.config
+    config = cast("DpSgdGenConfig", tools.config)
     weights = tools.weights(config.writers[0])
     tokens = config.method.tokens
     for package in PACKAGES:
@@ -38,6 +39,7 @@ def checked_model(tools: RunTools) -> tuple[()]:
             f"plms: the model in {weights.folder} is a {', '.join(kinds) or 'sequence-to-sequence model'}; DP-SGD + "
             "generation needs a causal language model. Use a model such as GPT-2, OPT or Llama"
         )
+    # GPT-2 has the first name, later models the second; a model without a limit has neither.
     context = settings.get("n_positions") or settings.get("max_position_embeddings")
     if isinstance(context, int) and tokens > context:
         raise ConfigError(

@@ -1,14 +1,12 @@
 """FuseGen: students trained on synthetic texts select the next examples (Zou et al. 2024)."""
 
-from typing import Any
-
 from flows.method import Method
 from flows.methods.fusegen.config import FuseGenConfig
 from tasks.accounting.guarantee import Guarantee, no_release
 from tasks.private.release import Release
 
 
-def nothing_released(config: Any) -> Guarantee[Release]:  # noqa: ARG001
+def nothing_released(config: FuseGenConfig) -> Guarantee[Release]:  # noqa: ARG001
     """Return the guarantee of a run without a release: FuseGen uses no private data."""
     return no_release()
 

@@ -1,6 +1,6 @@
 """Configuration of FuseGen, which uses no private data and therefore has no privacy budget."""
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -31,8 +31,10 @@ class NoPromise(LossPolicy):
 
     @model_validator(mode="before")
     @classmethod
-    def _nothing_promised(cls, values: Any) -> Any:
-        unused = sorted(set(values) - set(cls.model_fields)) if isinstance(values, dict) else []
+    def _nothing_promised(cls, values: object) -> object:
+        if not isinstance(values, dict):
+            return values
+        unused = sorted(set(values) - set(cls.model_fields))
         if unused:
             raise ValueError(
                 f"{unused[0]}: not used, because fusegen uses no private data and its epsilon is 0. Remove the field"

@@ -29,11 +29,15 @@ class FuseGenRun(Run):
         """The student of each language model, which judges all texts."""
         method = self.config.method
         spec = super().student_spec
-        if method.judge != spec.kind:  # training settings of one kind do not suit another
+        # Training settings of one kind do not suit another.
+        if method.judge != spec.kind:
             spec = StudentSpec(method.judge, spec.model, epochs=spec.epochs, seed=spec.seed)
         return boosted(spec, method.boosts)
 
 
 def boosted(spec: StudentSpec, rounds: int) -> StudentSpec:
     """Return a student with boosting rounds that lower the weights of misclassified texts; 0: unchanged."""
-    return replace(spec, epochs=rounds, boost=True, validation_share=0.0) if rounds else spec
+    if not rounds:
+        return spec
+    # All texts are weighed, therefore none is held out for validation.
+    return replace(spec, epochs=rounds, boost=True, validation_share=0.0)

@@ -43,7 +43,9 @@ class KdMethod(SingleRound):
     @property
     def tuning(self) -> Training | None:
         """Training steps of the classifier in the terms of the accountant, if there is one."""
-        return self.training.tuning if self.training is not None else None
+        if self.training is None:
+            return None
+        return self.training.tuning
 
     @property
     def starts(self) -> dict[str, int]:
@@ -144,26 +146,34 @@ class KdTutorConfig(OwnRowsConfig):
     @property
     def epsilon(self) -> float:
         """Configured epsilon; infinite with exact label counts."""
-        return float("inf") if self.class_balance == "exact" else self.privacy.epsilon
+        if self.class_balance == "exact":
+            return float("inf")
+        return self.privacy.epsilon
 
     @property
     def filtering(self) -> Discriminator | None:
         """Settings of the teachers if they select the texts, else None."""
-        return self.discriminator if self.method.select == "discriminator" else None
+        if self.method.select != "discriminator":
+            return None
+        return self.discriminator
 
     @property
     def students(self) -> list[tuple[str, str, str]]:
         """Field, kind and model of every classifier that the run trains, teachers included."""
-        choice = self.filtering
-        return super().students + ([("discriminator", choice.kind, choice.model)] if choice else [])
+        students = super().students
+        if self.filtering is not None:
+            students.append(("discriminator", self.filtering.kind, self.filtering.model))
+        return students
 
     @property
     def calibrations(self) -> tuple[Calibration, ...]:
         """Possible values of `privacy.calibration`; the paper's covers only Gaussian answers."""
-        has_paper_noise = self.method.select != "dp_sgd" and self.discriminator.noise == "gaussian"
-        return (
-            ("tight", "paper") if has_paper_noise and self.epsilon != float("inf") else ("tight",)
+        has_gaussian_answers = (
+            self.method.select != "dp_sgd" and self.discriminator.noise == "gaussian"
         )
+        if has_gaussian_answers and self.epsilon != float("inf"):
+            return ("tight", "paper")
+        return ("tight",)
 
     @property
     def planned_calls(self) -> list[PlannedCalls]:
@@ -183,6 +193,7 @@ class KdTutorConfig(OwnRowsConfig):
 
     @model_validator(mode="after")
     def _privacy_fits(self) -> Self:
+        # DP-SGD samples rows independently, and its accountants cover the removal of one, not its replacement.
         exact = self.private.takes_exactly or self.privacy.adjacency == "replace_one"
         if self.method.tuning is not None and exact:
             raise ValueError(

@@ -18,28 +18,50 @@ from tasks.private.training.recipe import Trained
 from tasks.private.training.release import TrainingRelease
 
 if TYPE_CHECKING:
-    from flows.methods.kd_tutor.config import KdTutorConfig
+    from flows.config.privacy import DpSteps
+    from flows.methods.kd_tutor.config import Discriminator, KdTutorConfig
 
 TUTOR_EPSILON = 0.4
 """Epsilon of label counts in the paper."""
 
 
 def kd_releases(config: KdTutorConfig) -> Guarantee[Release]:
-    """Return the guarantee of a kd_tutor run; a classifier trained next to label counts has half of delta."""
-    privacy = config.privacy
-    trains = config.method.training is not None
+    """Return the guarantee of a kd_tutor run.
+
+    Label counts take a part of epsilon; the release that selects the texts has the rest.
+    """
+    delta = config.privacy.delta
     counts_labels = config.class_balance != "balanced"
-    # The delta of a training is its own; without this the deltas of both releases would add up to more than promised.
-    delta = privacy.delta / 2 if trains and counts_labels else privacy.delta
-    labels = [_label_counts(config, delta)] if counts_labels else []
-    spent = [release.noise.epsilon_stated for release in labels if release.noise.kind != "none"]
-    adds_up = trains or (
-        config.filtering is not None and config.filtering.noise == "laplace"
-    )  # basic composition
-    left = remaining_epsilon(privacy.epsilon, delta, spent, adds_up)
-    selecting = [*_training(config, left, delta), *_teacher_answers(config, left, delta)]
+    # A training has a delta of its own: with the whole delta for each, both together would exceed the promised one.
+    if counts_labels and config.method.training is not None:
+        delta /= 2
+    releases: list[Release] = []
+    spent = []
+    if counts_labels:
+        labels = _label_counts(config, delta)
+        releases.append(labels)
+        # Exact counts have no finite epsilon to take off.
+        if labels.noise.kind != "none":
+            spent.append(labels.noise.epsilon_stated)
+    left = remaining_epsilon(config.privacy.epsilon, delta, spent, pure=_epsilons_add_up(config))
+    if config.method.training is not None:
+        releases.append(_training(config, config.method.training, left, delta))
+    if config.filtering is not None:
+        releases.append(_teacher_answers(config, config.filtering, left, delta))
+    # `config.epsilon` is infinite for exact counts, whatever the privacy settings say.
     promise = replace(promise_of(config), epsilon=config.epsilon)
-    return Guarantee(promise, (*labels, *selecting))
+    return Guarantee(promise, tuple(releases))
+
+
+def _epsilons_add_up(config: KdTutorConfig) -> bool:
+    """Return True if the epsilons of the two releases are added, because not both have Gaussian noise.
+
+    Two releases with Gaussian noise compose like one, by the sum of mu^2; all others by basic composition.
+    """
+    # The epsilon of a training is that of an accountant, without a mu.
+    if config.method.training is not None:
+        return True
+    return config.filtering is not None and config.filtering.noise == "laplace"
 
 
 def _label_counts(config: KdTutorConfig, delta: float) -> LabelCountsRelease:
@@ -47,39 +69,34 @@ def _label_counts(config: KdTutorConfig, delta: float) -> LabelCountsRelease:
     privacy = config.privacy
     epsilon = privacy.tutor_epsilon or min(TUTOR_EPSILON, privacy.epsilon / 10)
     kind: Kind = "none" if math.isinf(config.epsilon) else "gaussian"
-    return LabelCountsRelease(
-        _calibrated(config, TeacherPrivacy("labels", epsilon, delta, 1, kind))
-    )
+    noise = _calibrated(config, TeacherPrivacy("labels", epsilon, delta, 1, kind))
+    return LabelCountsRelease(noise)
 
 
 def _teacher_answers(
-    config: KdTutorConfig, epsilon: float, delta: float
-) -> list[TeacherAnswersRelease]:
-    """Return the release of teachers' answers, if they select texts."""
-    choice = config.filtering
-    if choice is None:
-        return []
+    config: KdTutorConfig, choice: Discriminator, epsilon: float, delta: float
+) -> TeacherAnswersRelease:
+    """Return the release of the answers of teachers that select the texts."""
     kind: Kind = "none" if math.isinf(epsilon) else choice.noise
     noise = _calibrated(config, TeacherPrivacy("answers", epsilon, delta, choice.queries, kind))
-    return [TeacherAnswersRelease(noise, choice.teachers, config.public is not None)]
+    return TeacherAnswersRelease(noise, choice.teachers, config.public is not None)
 
 
-def _training(config: KdTutorConfig, epsilon: float, delta: float) -> list[TrainingRelease]:
-    """Return the release of a classifier trained by DP-SGD, if it selects texts."""
-    steps = config.method.training
-    if steps is None:
-        return []
+def _training(
+    config: KdTutorConfig, steps: DpSteps, epsilon: float, delta: float
+) -> TrainingRelease:
+    """Return the release of a classifier that is trained by DP-SGD and selects the texts."""
     model: Trained = "finetune" if config.discriminator.kind == "finetune" else "linear"
     noise = calibrate_training(steps.tuning, epsilon, delta)
-    if math.isinf(
-        config.epsilon
-    ):  # exact counts void the promise of the run, so its training claims none either
+    # Exact counts void the promise of the run, so its training claims none either.
+    if math.isinf(config.epsilon):
         noise = replace(noise, epsilon_stated=math.inf)
-    return [training_release(noise, steps, model)]
+    return training_release(noise, steps, model)
 
 
 def _calibrated(config: KdTutorConfig, promise: TeacherPrivacy) -> SumNoise[TeacherPrivacy]:
     """Return the least noise of a release between the neighbours of a configuration, or the paper's noise."""
     adjacency = config.privacy.neighbours(config.private)
+    # The scale that the paper prints; exact counts have none.
     printed = config.privacy.calibration == "paper" and promise.kind != "none"
     return calibrate_sums(replace(promise, adjacency=adjacency, printed=printed))

@@ -60,9 +60,11 @@ class KdRun(Run):
         if self.config.filtering is None:
             return None
         spec = self.teacher_spec()
-        for teacher in [
+        teachers = [
             submit_step(teach, self.tools, spec, number, written) for number in range(spec.teachers)
-        ]:
+        ]
+        # Their models stay in the private zone; only the noisy sum of their answers leaves it.
+        for teacher in teachers:
             teacher.result()
         answers = self.release(ask_teachers, spec, written)
         student: ArtifactRef = run_step(train_discriminator, self.tools, spec, written, answers)
@@ -74,6 +76,7 @@ class KdRun(Run):
         steps = self.config.method.training
         student = self.config.discriminator.student(self.config.execution.seed)
         assert steps is not None
+        # No class labels: the classifier tells private texts from generated ones.
         return ClassifySpec(
             paid=paid_training(self, steps), student=student, labels=(), against=steps.declared_rows
         )
@@ -83,9 +86,9 @@ class KdRun(Run):
         choice = self.config.discriminator
         answers = self.prepared.guarantee.of(TeacherAnswersRelease)
         assert answers is not None
-        negatives = max(
-            1, min(NEGATIVES, (self.config.method.written - choice.queries) // choice.teachers)
-        )
+        # Texts that the teachers label must not be among those that they learn from.
+        others = self.config.method.written - choice.queries
+        negatives = max(1, min(NEGATIVES, others // choice.teachers))
         student = choice.student(self.config.execution.seed)
         return TeacherSpec(
             self.payer, answers.noise, student, choice.teachers, negatives, self.prepared.public
@@ -116,7 +119,8 @@ class KdRun(Run):
             measure_discriminator, self.tools, spec, self.prepared.test, written, student
         )
         correct = self.tools.artifacts.read_json(measured)
-        self.discriminator = DiscriminatorTest(Accuracy(**correct)) if correct else None
+        if correct:
+            self.discriminator = DiscriminatorTest(Accuracy(**correct))
 
     @property
     def why_missing(self) -> str:

@@ -4,8 +4,7 @@ Zou et al. 2025 (WASP), Tables 1, 2 and 10. Their student saw each row once, as 
 shows the accuracy that the rows allow.
 """
 
-from typing import Any
-
+from connectors.interfaces.json_values import Json
 from connectors.ledger.state import RELEASING, Entry
 from flows.engine.lifecycle import method_flow
 from flows.engine.run import Run, RunResults
@@ -17,7 +16,8 @@ from tasks.students.spec import StudentSpec
 
 PATIENCE = 10
 """Passes without improvement on held-out rows after which training stops."""
-PUBLISHED_BATCH, PUBLISHED_RATE = 16, 2e-5
+PUBLISHED_BATCH = 16
+PUBLISHED_RATE = 2e-5
 
 
 class OnlyPrivateRun(Run):
@@ -31,24 +31,27 @@ class OnlyPrivateRun(Run):
         student = self.config.student
         method = self.config.method
         seed = self.config.execution.seed
-        if method.training == "to_convergence":
-            recipe: dict[str, Any] = {"epochs": method.passes, "patience": PATIENCE}
-        else:
-            recipe = {"epochs": 1, "learning_rate": PUBLISHED_RATE, "batch": PUBLISHED_BATCH}
-            recipe |= {"validation_share": 0.0, "head": "random"}
+        recipe: Json = {"epochs": method.passes, "patience": PATIENCE}
+        if method.training == "as_published":
+            recipe = {
+                "epochs": 1,
+                "learning_rate": PUBLISHED_RATE,
+                "batch": PUBLISHED_BATCH,
+                "validation_share": 0.0,
+                "head": "random",
+            }
+        # Settings of the configuration have precedence over both.
         return StudentSpec(student.kind, student.model, seed=seed, **(recipe | student.recipe))
 
     def spent(self) -> list[Entry]:
         """Return the ledger entries of this run's exposure, or of an earlier run that it reuses."""
         name = self.tools.run_name
         exposed = exposure_of(self.tools.artifacts, name.run_id)
-        entries = [
-            entry for entry in self.tools.ledger.history(name.dataset) if entry.kind in RELEASING
-        ]
+        own = (name.run_id, PLAIN_TRAINING)
+        history = self.tools.ledger.history(name.dataset)
+        entries = [entry for entry in history if entry.kind in RELEASING]
         return [
-            entry
-            for entry in entries
-            if entry.hash in exposed or (entry.run_id, entry.slot) == (name.run_id, PLAIN_TRAINING)
+            entry for entry in entries if entry.hash in exposed or (entry.run_id, entry.slot) == own
         ]
 
 

@@ -50,7 +50,10 @@ class PreTextRun(EvolutionRun):
     def look_ahead_jobs(self, iteration: int, table: TextTable) -> list[WriteJob]:
         """Return jobs for variations that only serve the look-ahead; they have separate model numbers."""
         jobs = self.filled(iteration, table, self.config.method.look_ahead)
-        part = f"{AHEAD}{table.plm}-{table.part}" if table.part else f"{AHEAD}{table.plm}"
+        part = f"{AHEAD}{table.plm}"
+        # A model may have two tables in an iteration: new texts and variations.
+        if table.part:
+            part = f"{part}-{table.part}"
         return [
             replace(job, part=part, plm_index=job.plm_index + len(self.models), earlier=())
             for job in jobs
@@ -58,7 +61,9 @@ class PreTextRun(EvolutionRun):
 
     def texts_after(self, iteration: int) -> int:
         """Return the population size at first, and the total in the expansion."""
-        return self.config.method.population if iteration == 0 else self.config.method.samples
+        if iteration == 0:
+            return self.config.method.population
+        return self.config.method.samples
 
     def survival(self) -> Survival:
         """Return survivors drawn with replacement, as many as the population."""

@@ -26,5 +26,6 @@ def density_noise(promise: Promise) -> SumNoise[DensityPrivacy]:
     require(
         averaged, "joined_by", "mean: a person adds the average of their rows", promise.aggregation
     )
+    # A person with one vector of length at most 1, the average, moves the sum as far as a record does.
     unit = (promise.adjacency, promise.protects, promise.rows_per_person)
     return calibrate_sums(DensityPrivacy(promise.epsilon, promise.delta, *unit))

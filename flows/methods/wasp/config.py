@@ -1,11 +1,12 @@
 """The configuration of WASP (Zou et al. 2025, Algorithm 1)."""
 
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from pydantic import model_validator
 
 from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.json_values import Json
 from flows.config.base import RunConfig
 from flows.config.form import SET, UNSET, Rule, Rules
 from flows.config.method import DENSITIES, PlannedCalls, WaspMethod
@@ -36,18 +37,16 @@ class WaspConfig(RunConfig):
     }
 
     @classmethod
-    def stored(cls, values: dict[str, Any]) -> dict[str, Any]:
+    def stored(cls, values: Json) -> Json:
         """Return the values of a manifest; one without `method.guidance` releases votes, as in earlier versions."""
         return values | {"method": {"guidance": "votes", **values["method"]}}
 
     @classmethod
-    def identifying(cls, values: dict[str, Any]) -> dict[str, Any]:
+    def identifying(cls, values: Json) -> Json:
         """Return the values that determine the id of a run; votes are the guidance of earlier versions."""
-        method = {
-            name: value
-            for name, value in values["method"].items()
-            if (name, value) != ("guidance", "votes")
-        }
+        method = dict(values["method"])
+        if method.get("guidance") == "votes":
+            del method["guidance"]
         return values | {"method": method}
 
     @model_validator(mode="after")
@@ -65,6 +64,7 @@ class WaspConfig(RunConfig):
         """True for `auto`: without private rows it writes texts at epsilon 0."""
         return self.method.guidance == "auto"
 
+    # Cached: most properties of a plan ask for it, and it reads the task file and calibrates noise.
     @cached_property
     def opening(self) -> UseDecision | None:
         """Decision of guidance `auto` on the private rows, from public numbers; None without rows or `auto`.
@@ -76,6 +76,7 @@ class WaspConfig(RunConfig):
         if self.private is None:
             self._refuse_idle_settings("there are no private rows")
             return None
+        # The noise depends on settings alone: the decision reveals nothing about the rows.
         sigma = calibrated(self).sigma
         opening = UseDecision(
             self.declared_rows, self.classes, sigma, protects=self.privacy.protects
@@ -138,20 +139,26 @@ class WaspConfig(RunConfig):
     @property
     def epsilon(self) -> float:
         """Configured epsilon; 0 without private rows."""
-        return super().epsilon if self.private is not None or self.parties is not None else 0.0
+        if self.private is None and self.parties is None:
+            return 0.0
+        return super().epsilon
 
     def without_rows(self) -> Self:
         """Return the configuration of the same run without private rows, if they stay closed."""
-        return self if self.uses_private_rows else self.model_copy(update={"private": None})
+        if self.uses_private_rows:
+            return self
+        return self.model_copy(update={"private": None})
 
     @property
     def calibrations(self) -> tuple[Calibration, ...]:
         """Possible values of `privacy.calibration`; the paper's noise covers votes only."""
-        return ("tight",) if self.method.releases_density else ("tight", "paper")
+        if self.method.releases_density:
+            return ("tight",)
+        return ("tight", "paper")
 
     @property
     def planned_calls(self) -> list[PlannedCalls]:
         """Planned calls: the first iteration without examples, later ones with S examples per prompt."""
-        return self.method.calls_of(
-            self.writers, self.method.examples if self.uses_private_rows else 0
-        )
+        # Without a release there are no examples to show.
+        examples = self.method.examples if self.uses_private_rows else 0
+        return self.method.calls_of(self.writers, examples)

@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from statistics import fmean, median
-from typing import Any, ClassVar, Final, Self
+from typing import ClassVar, Final, Self
 
+from connectors.interfaces.json_values import Json
 from connectors.interfaces.ledger import Charge
 from tasks.accounting.composition import gaussian_sigma
 from tasks.private.release import Release, Released
@@ -76,12 +77,16 @@ class UseDecision:
     @property
     def units(self) -> str:
         """Name of the unit that `rows` counts."""
-        return "persons" if self.protects == "person" else "rows"
+        if self.protects == "person":
+            return "persons"
+        return "rows"
 
     @property
     def index(self) -> float:
         """I = rows / (classes sigma); infinite without noise. `sigma`: of features of length at most 1."""
-        return math.inf if self.sigma <= 0 else self.rows / (self.classes * self.sigma)
+        if self.sigma <= 0:
+            return math.inf
+        return self.rows / (self.classes * self.sigma)
 
     @property
     def opens(self) -> bool:
@@ -96,14 +101,14 @@ class UseDecision:
         """
         if self.classes == 1:
             return None
-        curves = similar_curves(self.classes)
-        rests = [
-            1 - (curve.floor if self.zero_shot is None else self.zero_shot) for curve in curves
-        ]
-        gains = [curve.share(self.index) * rest for curve, rest in zip(curves, rests, strict=True)]
+        gains = []
+        for curve in similar_curves(self.classes):
+            floor = curve.floor if self.zero_shot is None else self.zero_shot
+            # A share of the errors that are left: a gain in points would depend on how good texts alone are.
+            gains.append(curve.share(self.index) * (1 - floor))
         return min(gains), max(gains)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """Return plain JSON values; an infinite index is None."""
         least = least_index(self.classes)
         return {
@@ -111,8 +116,8 @@ class UseDecision:
             "protects": self.protects,
             "classes": self.classes,
             "sigma": self.sigma,
-            "index": self.index if math.isfinite(self.index) else None,
-            "least_index": least if math.isfinite(least) else None,
+            "index": _finite(self.index),
+            "least_index": _finite(least),
             "map": "cosine" if self.opens else "none",
             "opens": self.opens,
             "zero_shot": self.zero_shot,
@@ -123,7 +128,7 @@ class UseDecision:
         }
 
     @classmethod
-    def from_json(cls, values: dict[str, Any]) -> Self:
+    def from_json(cls, values: Json) -> Self:
         """Return the opening of a plan, without a measured accuracy; plans of earlier versions count rows."""
         return cls(
             values["rows"],
@@ -135,27 +140,38 @@ class UseDecision:
     def needed_rows(self) -> int | None:
         """Return the least number of rows that opens them; None if none does."""
         least = least_index(self.classes)
-        return math.ceil(least * self.classes * self.sigma) if math.isfinite(least) else None
+        if math.isinf(least):
+            return None
+        return math.ceil(least * self.classes * self.sigma)
 
     def most_classes(self) -> int | None:
         """Return the largest number of classes below this one that opens the rows; None if none does."""
-        fewer = range(self.classes - 1, 1, -1)
-        return next(
-            (number for number in fewer if UseDecision(self.rows, number, self.sigma).opens), None
-        )
+        for number in range(self.classes - 1, 1, -1):
+            if UseDecision(self.rows, number, self.sigma).opens:
+                return number
+        return None
 
     def needed_epsilon(self, start: float, delta: float, sensitivity: float) -> float | None:
         """Return the least epsilon above `start` that opens the rows, rounded up to a tenth; None above 64.
 
         `delta`, `sensitivity`: those of the release that opened rows would get.
         """
+        # Whole tenths, because sums of 0.1 drift.
         tenths = math.floor(start * 10) + 1
         most = self.rows / (self.classes * least_index(self.classes))
         while tenths <= 10 * MAX_EPSILON:
+            # A margin for rounding: a run with this epsilon must really open the rows.
             if gaussian_sigma(tenths / 10, delta, sensitivity) * (1 + 1e-5) <= most:
                 return tenths / 10
+            # From epsilon 10 on, in steps of 1: a finer answer is of no use there.
             tenths += 1 if tenths < 100 else 10
         return None
+
+
+def _finite(index: float) -> float | None:
+    if math.isinf(index):
+        return None
+    return index
 
 
 @cache
@@ -169,9 +185,9 @@ def least_index(classes: int) -> float:
     def worth(index: float) -> float:
         return median(curve.share(index) * (1 - curve.floor) for curve in curves)
 
-    steps = sorted(
-        {CLOSED, *(index for curve in curves for index in curve.indices if index > CLOSED)}
-    )
+    # The worth is a step function, which changes at measured indices only, and never falls.
+    measured = {index for curve in curves for index in curve.indices}
+    steps = sorted({CLOSED, *(index for index in measured if index > CLOSED)})
     return next((index for index in steps if worth(index) >= WORTH), math.inf)
 
 
@@ -182,7 +198,7 @@ def similar_curves(classes: int) -> list[Curve]:
 
 
 @cache
-def measured_cells() -> tuple[dict[str, Any], ...]:
+def measured_cells() -> tuple[Json, ...]:
     """Return the measurements that open rows."""
     import yaml
 
@@ -195,22 +211,14 @@ def _curves() -> list[Curve]:
 
     curves = []
     for data in dict.fromkeys(cell["data"] for cell in measured_cells()):
-        cells = sorted(
-            (cell for cell in measured_cells() if cell["data"] == data),
-            key=lambda cell: cell["index"],
-        )
+        of_data = [cell for cell in measured_cells() if cell["data"] == data]
+        cells = sorted(of_data, key=lambda cell: cell["index"])
         indices = tuple(float(cell["index"]) for cell in cells)
         removed = [(cell["file"] - cell["zero_shot"]) / (1 - cell["zero_shot"]) for cell in cells]
+        # The nearest curve that never falls: more rows or a larger epsilon must not close the rows.
         shares = tuple(isotonic_regression(removed).x.tolist())
-        curves.append(
-            Curve(
-                data,
-                cells[0]["classes"],
-                fmean(cell["zero_shot"] for cell in cells),
-                indices,
-                shares,
-            )
-        )
+        floor = fmean(cell["zero_shot"] for cell in cells)
+        curves.append(Curve(data, cells[0]["classes"], floor, indices, shares))
     return curves
 
 
@@ -229,7 +237,9 @@ def opening_lines(opening: UseDecision) -> list[str]:
         f"opening       index {opening.index:.1f} = {opening.rows} {opening.units} / ({opening.classes} classes x "
         f"sigma {opening.sigma:.2f}), {result}"
     )
-    return [line, *(forecast_lines(opening) if opening.opens else [KEEP])]
+    if not opening.opens:
+        return [line, KEEP]
+    return [line, *forecast_lines(opening)]
 
 
 KEEP = (
@@ -260,7 +270,7 @@ def forecast_lines(opening: UseDecision) -> list[str]:
     ]
 
 
-def with_zero_shot(plan: dict[str, Any], accuracy: float) -> dict[str, Any]:
+def with_zero_shot(plan: Json, accuracy: float) -> Json:
     """Return a plan whose forecast uses the accuracy of zero-shot texts that an earlier run measured on test rows."""
     values = plan["opening"]
     before = UseDecision.from_json(values)
@@ -276,23 +286,29 @@ def _range(gains: tuple[float, float] | None) -> str:
     if gains is None:
         return "not measured"
     low, high = (f"{100 * gain:+.0f}" for gain in gains)
-    return low if low == high else f"{low} to {high}"
+    if low == high:
+        return low
+    return f"{low} to {high}"
 
 
 def remedy_line(opening: UseDecision, epsilon: float | None) -> str:
     """Return the single changes that would open the rows; `epsilon`: the least that does."""
     rows = opening.needed_rows()
     classes = opening.most_classes()
-    ways = [
-        *([f"{rows} {opening.units}"] if rows else []),
-        *([f"at most {classes} classes"] if classes else []),
-        *([f"privacy.epsilon {epsilon:g}"] if epsilon else []),
-    ]
-    opens = f"{', or '.join(ways)}. Or " if ways else ""
-    return f"              to open them: {opens}set method.guidance: kernel or votes"
+    ways = []
+    if rows:
+        ways.append(f"{rows} {opening.units}")
+    if classes:
+        ways.append(f"at most {classes} classes")
+    if epsilon:
+        ways.append(f"privacy.epsilon {epsilon:g}")
+    by_guidance = "set method.guidance: kernel or votes"
+    if ways:
+        by_guidance = f"{', or '.join(ways)}. Or {by_guidance}"
+    return f"              to open them: {by_guidance}"
 
 
-def advice_text(value: dict[str, Any]) -> str:
+def advice_text(value: Json) -> str:
     """Return the output of `wasp advise`: the decision, and the lines of a configuration that follow it."""
     opening = UseDecision.from_json(value)
     follow = [
@@ -306,20 +322,23 @@ def advice_text(value: dict[str, Any]) -> str:
     return "\n".join([*opening_lines(opening), *follow])
 
 
-def range_text(levels: Sequence[dict[str, Any]]) -> str:
+def range_text(levels: Sequence[Json]) -> str:
     """Return the output of `wasp advise --range`: a row for each epsilon, with the rest of the cap."""
     rows = []
     for value in levels:
         opening = UseDecision.from_json(value)
+        gain = "closed"
+        sure = certainty(0)
+        if opening.opens:
+            gain = _range(opening.gains)
+            sure = certainty(value["epsilon"])
+        # Without a configuration there is no dataset, and a dataset may have no cap.
         budget = value["budget"]
-        gain = _range(opening.gains) if opening.opens else "closed"
-        cap = (
-            ""
-            if budget is None or budget["cap"] is None
-            else f"{budget['left']:.4g} of {budget['cap']:.4g} left"
-        )
-        cap += ", refused" if budget and budget["refusal"] else ""
-        sure = certainty(value["epsilon"] if opening.opens else 0)
+        cap = ""
+        if budget and budget["cap"] is not None:
+            cap = f"{budget['left']:.4g} of {budget['cap']:.4g} left"
+        if budget and budget["refusal"]:
+            cap += ", refused"
         rows.append([f"{value['epsilon']:g}", gain, f"{100 * sure:.2f} %", cap])
     note = f"Points of accuracy over texts alone; {forecast_lines(opening)[1].strip()}"
     return f"{table(rows, ['epsilon', 'exported texts', 'attacker, from 50 %', 'cap'])}\n{note}"

@@ -36,36 +36,37 @@ def _worth(lines: Sequence[str]) -> Section:
     for line in lines:
         label = line[:LABEL_WIDTH].strip()
         text = line[LABEL_WIDTH:].strip()
-        rows = (
-            [*rows, (label, text)]
-            if label or not rows
-            else [*rows[:-1], (rows[-1][0], f"{rows[-1][1]}; {text}")]
-        )
+        if rows and not label:
+            label, before = rows.pop()
+            text = f"{before}; {text}"
+        rows.append((label, text))
     return Section("Worth of the private records", "", ("", "expected before the run"), tuple(rows))
 
 
 def wasp_releases(config: WaspConfig) -> Guarantee[Release]:
     """Return the guarantee of a WASP run; without any charge if `auto` keeps the rows closed."""
     opening = config.opening
-    uses_private_rows = config.uses_private_rows
-    if opening is None and not uses_private_rows:
+    # No rows are configured.
+    if opening is None and not config.uses_private_rows:
         return no_release()
     noise = calibrated(config)
-    if opening is None or uses_private_rows:
-        release = (
-            votes_release(config, noise)
-            if isinstance(noise, VoteNoise)
-            else _density_release(config, noise)
-        )
-        return Guarantee(promise_of(config), (release,))
-    closed = ClosedRows(opening, config.privacy.epsilon, noise.delta, noise.sensitivity)
-    return replace(no_release(), releases=(closed,))
+    # `auto` keeps the rows closed. The plan shows the noise that their release would have had.
+    if opening is not None and not config.uses_private_rows:
+        closed = ClosedRows(opening, config.privacy.epsilon, noise.delta, noise.sensitivity)
+        return replace(no_release(), releases=(closed,))
+    promise = promise_of(config)
+    if isinstance(noise, VoteNoise):
+        return Guarantee(promise, (votes_release(config, noise),))
+    return Guarantee(promise, (_density_release(config, noise),))
 
 
 def _density_release(config: WaspConfig, noise: SumNoise[DensityPrivacy]) -> DensityRelease:
     """Return the release of a configuration's density, with the public numbers that its lines state."""
     method = config.method
+    # Declared, never counted: the lines of a plan are public.
     rows = config.private.public_number if config.private else None
     use = Use(rows, method.candidates, method.examples, method.samples, method.iterations)
-    forecast = opening_lines(config.opening) if config.opening is not None else ()
+    forecast: list[str] = []
+    if config.opening is not None:
+        forecast = opening_lines(config.opening)
     return DensityRelease(noise, use, tuple(forecast), config.labels_texts)

@@ -45,6 +45,7 @@ class WaspRun(Run):
         """Return the release that guides the next texts: a vote, or one density for all iterations."""
         if not self.config.method.releases_density:
             return self.vote(iteration, votable)
+        # Released once: later iterations reuse it without any cost.
         if self.density is None:
             density = self.prepared.guarantee.of(DensityRelease)
             assert density is not None
@@ -56,7 +57,9 @@ class WaspRun(Run):
     @property
     def least_share(self) -> float:
         """Smallest part of an equal share that a model writes; the paper has none."""
-        return 0.0 if self.config.privacy.calibration == "paper" else super().least_share
+        if self.config.privacy.calibration == "paper":
+            return 0.0
+        return super().least_share
 
     def weigh_job(self, iteration: int, weights: Weights) -> WeighJob:
         """Return the job that weighs the PLMs by the votes of their texts (Eq. 8)."""

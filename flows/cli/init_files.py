@@ -1,0 +1,170 @@
+"""Write the configuration and the task file of a new dataset for `wasp init`, and the JSON schemas for editors."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+from pydantic import BaseModel
+
+from connectors.artifacts.atomic_files import write_text_whole
+from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.json_values import Json
+from flows.cli.init_options import RunOptions
+from flows.config.extends import FLOW_KEY
+from flows.config.files import check_config
+from flows.config.form import with_rare
+from flows.config.task_files import TaskFile
+from flows.runtime.state_folder import state_folder
+
+TEXTS_PER_CLASS = 100
+MAX_TEXTS = 2000
+ASSUMED_CLASSES = 10
+"""Texts without classes are as many as those of so many classes."""
+ITEM = "text"
+HEADER = """# {title}
+# Check: wasp plan {name}    Run: wasp run {name}    Share: wasp export latest FOLDER
+# yaml-language-server: $schema={schema}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class NewFiles:
+    """Files of a new dataset in the working folder; the test file only if rows are held out."""
+
+    config: Path
+    task: Path
+    test: Path
+
+    @classmethod
+    def of(cls, name: str) -> NewFiles:
+        """Return the files of a dataset; ConfigError if one exists."""
+        files = cls(Path(f"{name}.yaml"), Path(f"{name}_task.yaml"), Path(f"{name}_test.parquet"))
+        # Never overwritten: a person may have described the classes in the task file.
+        for file in files.all():
+            if file.exists():
+                raise ConfigError(
+                    f"{file}: this file exists. Choose another NAME, or remove it first."
+                )
+        return files
+
+    def all(self) -> tuple[Path, ...]:
+        """Return all files."""
+        return self.config, self.task, self.test
+
+
+@dataclass(frozen=True, slots=True)
+class NewConfig:
+    """Contents of the configuration and the task file of a new dataset.
+
+    Attributes:
+        name: name of the dataset.
+        files: files to write.
+        options: values of the run.
+        models: `plms` of the configuration.
+        classes: names of the classes; empty for texts without classes.
+        language: language of the texts (ISO 639-1).
+        protects: unit of the guarantee, record or person.
+        has_test: test rows are held out.
+    """
+
+    name: str
+    files: NewFiles
+    options: RunOptions
+    models: list[Json]
+    classes: Sequence[str]
+    language: str
+    protects: str
+    has_test: bool
+
+    def check(self) -> None:
+        """Check configuration, task and models before they are written, as a run does."""
+        from flows.engine.checks import require_models
+        from flows.methods.wasp.config import WaspConfig
+
+        check_config(TaskFile, self._task_values(), str(self.files.task))
+        values = self._run_values()
+        # The command reads the flow before the class of its configuration is known.
+        del values[FLOW_KEY]
+        require_models(check_config(WaspConfig, values, str(self.files.config)))
+
+    def write(self) -> None:
+        """Write configuration and task file."""
+        # Editors find the schemas by the comment in the first lines of each file.
+        config_schema, task_schema = write_schemas(state_folder())
+        advice = "An exact item improves"
+        if self.classes:
+            advice = "A description and typical words of each class improve"
+        title = f"Task of {self.name}. {advice} the texts."
+        self._write(self.files.task, title, task_schema, self._task_values())
+        title = f"WASP on the registered dataset {self.name}"
+        self._write(self.files.config, title, config_schema, self._run_values())
+
+    def _task_values(self) -> Json:
+        values: Json = {}
+        if self.classes:
+            values["labels"] = [{"name": label, "description": ""} for label in self.classes]
+        values["name"] = self.name.replace("-", "_")
+        values["item"] = self.options.item or ITEM
+        values["language"] = self.language
+        return values
+
+    def _run_values(self) -> Json:
+        """Return the configuration of a run on the dataset that measures held-out rows alone."""
+        privacy: Json = {"epsilon": self.options.epsilon, "delta": 1e-5}
+        if self.protects == "person":
+            privacy["protects"] = self.protects
+        texts = TEXTS_PER_CLASS * (len(self.classes) or ASSUMED_CLASSES)
+        values: Json = {
+            "flow": "wasp",
+            "task": str(self.files.task),
+            "private": self.name,
+            "plms": self.models,
+            "embedder": {"connector": "sentence_transformers", "model": "embedded"},
+            "privacy": privacy,
+            "method": {"samples": min(MAX_TEXTS, texts)},
+            "student": {"kind": "linear"},
+            "evaluation": {"fid_reference": "none"},
+        }
+        if self.has_test:
+            values["test"] = {"path": str(self.files.test)}
+            if not self.classes:
+                values["test"]["label"] = ""
+        return values
+
+    def _write(self, file: Path, title: str, schema: Path, values: Json) -> None:
+        head = HEADER.format(title=title, name=self.name, schema=schema.as_uri())
+        body = yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=110)
+        write_text_whole(file, head + body)
+
+
+def write_schemas(home: Path) -> tuple[Path, Path]:
+    """Write the JSON schemas of configurations of wasp and of task files for editors; return their paths."""
+    from flows.catalog import find_flow
+
+    folder = home / "schema"
+    paths = (folder / "wasp.json", folder / "task.json")
+    models: tuple[type[BaseModel], ...] = (find_flow("wasp").config, TaskFile)
+    for path, model in zip(paths, models, strict=True):
+        write_text_whole(path, json.dumps(editor_schema(model), indent=1))
+    return paths
+
+
+def editor_schema(model: type[BaseModel]) -> Json:
+    """Return the JSON schema of a configuration file, which may also name its flow and a base."""
+    schema = with_rare(model.model_json_schema())
+    schema.setdefault("properties", {})["flow"] = {
+        "type": "string",
+        "description": "Flow of `wasp run NAME`.",
+    }
+    schema["properties"]["extends"] = {
+        "type": "string",
+        "description": "Configuration with all values not written here.",
+    }
+    # A file with a base may leave out every field: the base has them.
+    required = {"required": schema.pop("required", [])}
+    schema |= {"if": {"not": {"required": ["extends"]}}, "then": required}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
