@@ -170,8 +170,8 @@ class CompletionStore:
         sql = f"INSERT OR IGNORE INTO answers ({', '.join(row)}) VALUES ({marks})"  # noqa: S608
         counted = f"ON CONFLICT (prompt_key) DO UPDATE SET {outcome} = {outcome} + 1"
         with self._open(identity) as database, _transaction(database):
-            sql = f"INSERT INTO asked (prompt_key, {outcome}) VALUES (?, 1) {counted}"  # noqa: S608
-            database.execute(sql, (key,))
+            count = f"INSERT INTO asked (prompt_key, {outcome}) VALUES (?, 1) {counted}"  # noqa: S608
+            database.execute(count, (key,))
             if outcome == "errors":
                 database.execute("DELETE FROM claims WHERE prompt_key = ?", (key,))
                 return completion
