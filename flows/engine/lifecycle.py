@@ -191,8 +191,11 @@ def _store_failure(run: Run, context: ErrorContext, error: BaseException) -> Non
         if is_interrupted:
             report_interruption()
             run_page.show_text("stopped", "This run was stopped", stopped_text(run))
-        run.manifest.update(
-            state="failed" if is_failed else "interrupted", ended=now(), error=message, **run.money
+        run.progress.manifest.update(
+            state="failed" if is_failed else "interrupted",
+            ended=now(),
+            error=message,
+            **run.progress.money,
         )
         run.tools.tracker.end("FAILED")
     except (OSError, WaspError) as further:
@@ -263,7 +266,7 @@ def _tag(run: Run) -> None:
 
 def _announce(run: Run) -> None:
     prepared = run.prepared
-    manifest = run.manifest
+    manifest = run.progress.manifest
     plan = plan_of(run.config, prepared.card, prepared.guarantee, measured_lengths(run.tools))
     plan |= {"warnings": list(prepared.warnings)}
     page.defer(lambda: _tag(run))
@@ -273,7 +276,7 @@ def _announce(run: Run) -> None:
         prefect_run_id=str(runtime.flow_run.id) if runtime.flow_run.id else None, plan=plan
     )
     run_page.show_plan(plan)
-    start_tracking(run)
+    start_tracking(prepared)
     run_page.show_mlflow(run.tools.tracker.ui_link())
     manifest.update(mlflow_run_id=run.tools.tracker.mlflow_run_id)
     display().status(0, run.iterations)

@@ -208,6 +208,11 @@ class RunRecord:
         return tuple(uses)
 
     @property
+    def usefulness_warnings(self) -> list[str]:
+        """Why the result may be useless; empty for a useful run or one without test rows."""
+        return list(self.usefulness.warnings) if self.usefulness else []
+
+    @property
     def usage(self) -> dict[str, Usage]:
         """Usage of each language model over all iterations."""
         spent: dict[str, Usage] = {}

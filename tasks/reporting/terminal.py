@@ -9,7 +9,7 @@ from connectors.interfaces.counts import counted, duration
 from connectors.interfaces.errors import default_cap_advice
 from connectors.interfaces.money import format_dollars, of_which_estimated
 from tasks.accounting.guarantee import epsilon_text
-from tasks.reporting.run_record import STUBS
+from tasks.reporting.run_record import STUBS, RunRecord
 from tasks.reporting.run_summary import RunSummary
 
 
@@ -149,10 +149,14 @@ def summary(value: dict[str, Any]) -> str:
         f"report      {run.report}",
         f"MLflow      {run.mlflow}",
         "",
-        "next        "
-        + "\n            ".join(f"{step}   ({purpose})" for step, purpose in next_steps(run)),
+        f"next        {_next_lines(run)}",
     ]
     return "\n".join(lines)
+
+
+def _next_lines(run: RunSummary) -> str:
+    steps = next_steps(run, run.dataset, run.tracking_problem)
+    return "\n            ".join(f"{step}   ({purpose})" for step, purpose in steps)
 
 
 def _rounds(values: Mapping[str, Any]) -> list[str]:
@@ -209,25 +213,27 @@ def scores(run: RunSummary) -> str:
     return f"student accuracy {number(accuracy)}, macro F1 {number(macro_f1)} on test rows"
 
 
-def next_steps(run: RunSummary) -> list[tuple[str, str]]:
+def next_steps(
+    run: RunRecord | RunSummary, dataset: str | None, tracking_problem: str | None
+) -> list[tuple[str, str]]:
     """Return the next commands after a finished run, each with its purpose."""
     steps = [(f"show {run.run_id}", "show the run's numbers and files")]
     is_useless = bool(run.usefulness_warnings)
     if is_useless and run.iterations:
         purpose = "read texts of each language model; other models (plms) may know the task better"
         steps.append((f"preview {run.flow} --config FILE", purpose))
-    if is_useless and run.dataset:
+    if is_useless and dataset:
         purpose = "compare more private rows or a larger privacy.epsilon, without spending budget"
         steps.append((f"plan {run.flow} --config FILE", purpose))
     if not is_useless and run.epsilon_spent is not None and run.iterations:
         steps.append(
             (f"export {run.run_id} FOLDER", "copy the files that may be shared into a folder")
         )
-    if run.dataset:
+    if dataset:
         steps.append(
-            (f"budget history {shlex.quote(run.dataset)}", "show all entries of the privacy ledger")
+            (f"budget history {shlex.quote(dataset)}", "show all entries of the privacy ledger")
         )
-    if run.tracking_problem:
+    if tracking_problem:
         steps.append((f"push {run.run_id}", "send to MLflow what it lacks"))
     return [(f"wasp {step}", purpose) for step, purpose in steps]
 
