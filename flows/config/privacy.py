@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, model_validator
 
 from flows.config.form import MAX_DELTA, MIN_DELTA, Strict
+from flows.config.identity import PACE
 from tasks.private.training.promise import Clipping, Training
 from tasks.private.training.recipe import PaidTraining
 
@@ -69,7 +70,7 @@ AnyPrivacy = TypeVar("AnyPrivacy", bound="Privacy")
 class LossPolicy(Strict):
     """Handling of lost run artifacts."""
 
-    on_lost_artifacts: Literal["stop", "respend"] = Field(
+    on_lost_artifacts: Annotated[Literal["stop", "respend"], PACE] = Field(
         "stop",
         description="If texts were lost or deleted: stop, or generate and pay for them again.",
     )

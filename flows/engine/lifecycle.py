@@ -268,7 +268,7 @@ def _announce(run: Run) -> None:
     prepared = run.prepared
     manifest = run.progress.manifest
     plan = plan_of(run.config, prepared.card, prepared.guarantee, measured_lengths(run.tools))
-    plan |= {"warnings": list(prepared.warnings)}
+    plan["warnings"] = list(prepared.warnings)
     page.defer(lambda: _tag(run))
     earlier = manifest.values["prefect_run_id"]
     page.defer(lambda: end_left_tasks(earlier))
