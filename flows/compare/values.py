@@ -32,7 +32,9 @@ def planned(config: CompareConfig) -> dict[str, Any]:
     cells = cells_of(config)
     artifacts = open_artifacts(state_folder())
     _, open_ = split_cells(artifacts, cells)
-    plans = [(cell, numbers_of(cell.config)) for cell in open_]
+    plans: list[tuple[Cell, Mapping[str, Any]]] = [
+        (cell, numbers_of(cell.config)) for cell in open_
+    ]
     minutes = [plan["minutes_of_writing"] for _, plan in plans]
     return {
         "flow": "compare",

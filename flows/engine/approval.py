@@ -53,8 +53,7 @@ def request_approval(
         return earlier
     dataset = tools.private.name if tools.config.private else ""
     planned = plan_of(tools.config, card, guarantee, measured_lengths(tools))
-    planned["warnings"] = list(warnings)
-    plan = format_plan(planned)
+    plan = format_plan({**planned, "warnings": list(warnings)})
     question = f"Open the private rows of '{dataset}'?" if dataset else "Run this plan?"
     is_approved = display().confirm(f"{plan}\n\n{question}")
     if is_approved is not None:

@@ -267,8 +267,8 @@ def _tag(run: Run) -> None:
 def _announce(run: Run) -> None:
     prepared = run.prepared
     manifest = run.progress.manifest
-    plan = plan_of(run.config, prepared.card, prepared.guarantee, measured_lengths(run.tools))
-    plan["warnings"] = list(prepared.warnings)
+    planned = plan_of(run.config, prepared.card, prepared.guarantee, measured_lengths(run.tools))
+    plan = {**planned, "warnings": list(prepared.warnings)}
     page.defer(lambda: _tag(run))
     earlier = manifest.values["prefect_run_id"]
     page.defer(lambda: end_left_tasks(earlier))

@@ -27,7 +27,14 @@ from flows.runtime.stores import open_artifacts, open_ledger
 from tasks.accounting.guarantee import Guarantee, epsilon_text, finite
 from tasks.private.release import Release
 from tasks.private.votes.release import VotesRelease
-from tasks.reporting.run_plan import PlannedEmbedding, PlannedPrivacy, PlannedWriting, RunPlan
+from tasks.reporting.run_plan import (
+    CheckedPlan,
+    ForecastPlan,
+    PlannedEmbedding,
+    PlannedPrivacy,
+    PlannedWriting,
+    RunPlan,
+)
 from tasks.writing.prompts import TaskCard, contrastive, zero_shot
 
 EMBEDDING_FLOWS = ("wasp", "aug_pe", "pre_text")
@@ -39,7 +46,7 @@ CHARACTERS_PER_TOKEN = 4.0
 EXAMPLE_CHARACTERS = 160
 
 
-def planned(config: AnyConfig) -> RunPlan:
+def planned(config: AnyConfig) -> CheckedPlan:
     """Return the plan of a configuration; `problems` lists rows, models and packages that would stop it.
 
     Raises ConfigError for an invalid task file or invalid numbers, together with these problems.
@@ -55,12 +62,13 @@ def planned(config: AnyConfig) -> RunPlan:
         raise_problems(list({str(problem): problem for problem in (error, *problems)}.values()))
         raise
     # Here and not in `numbers_of`, which forms on a server reach too: it connects to the endpoints.
-    plan["warnings"] += refused_endpoints(RunTools(config, state_folder()))
-    plan["problems"] = [str(problem) for problem in problems]
-    plan["embedding"] = None
-    if not problems:
-        plan["embedding"] = measured_embedding(config)
-    return plan
+    refused = refused_endpoints(RunTools(config, state_folder()))
+    return {
+        **plan,
+        "warnings": [*plan["warnings"], *refused],
+        "problems": [str(problem) for problem in problems],
+        "embedding": None if problems else measured_embedding(config),
+    }
 
 
 def measured_embedding(config: AnyConfig) -> PlannedEmbedding | None:
@@ -89,7 +97,7 @@ def measured_embedding(config: AnyConfig) -> PlannedEmbedding | None:
     }
 
 
-def numbers_of(config: AnyConfig) -> RunPlan:
+def numbers_of(config: AnyConfig) -> ForecastPlan:
     """Return the plan of a configuration with measured token counts and times of its models, and warnings.
 
     Raises ConfigError for an invalid task file or invalid numbers.
@@ -109,10 +117,12 @@ def numbers_of(config: AnyConfig) -> RunPlan:
         name, is_public = dataset_of(config)
         budget = open_ledger(state_folder()).outlook(name, plan["events"], plan["delta"], is_public)
         budget["repeats"] = _repeated_run(config, budget["repeatable"])
-    plan["warnings"] = warnings_of(config, card, guarantee)
-    plan["budget"] = budget
-    plan["opening"] = opening.to_json() if opening is not None else None
-    return plan
+    return {
+        **plan,
+        "warnings": warnings_of(config, card, guarantee),
+        "budget": budget,
+        "opening": opening.to_json() if opening is not None else None,
+    }
 
 
 def _repeated_run(config: AnyConfig, candidates: Sequence[str]) -> str:

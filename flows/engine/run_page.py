@@ -3,6 +3,7 @@
 A failure to show an artifact is logged and does not stop the run.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from prefect import get_run_logger
@@ -19,7 +20,7 @@ def show_text(key: str, description: str, text: str) -> None:
     page.defer(lambda: create_markdown_artifact(text, key=key, description=description))
 
 
-def show_plan(plan: dict[str, Any]) -> None:
+def show_plan(plan: Mapping[str, Any]) -> None:
     """Show the plan of the run, as in the terminal."""
     show_text("plan", "Plan of this run", f"```\n{formats.plan(plan)}\n```")
 

@@ -5,7 +5,7 @@ Its keys are stored in manifests and printed by `wasp plan --json`, so they do n
 
 from __future__ import annotations
 
-from typing import NotRequired, TypedDict
+from typing import TypedDict
 
 from connectors.interfaces.json_values import Json
 
@@ -67,16 +67,27 @@ class PlannedEmbedding(TypedDict):
 
 
 class RunPlan(PlannedWriting, PlannedPrivacy):
-    """The plan of a run; `lines` are releases, noise and epsilon as terminal, run page and approval show them.
-
-    The keys that are not required need an open ledger or models: only `wasp plan` and a run that starts have them.
-    """
+    """The plan of a run; `lines` are releases, noise and epsilon as terminal, run page and approval show them."""
 
     export_approval: bool
     approval: bool
     lines: list[str]
-    warnings: NotRequired[list[str]]
-    budget: NotRequired[Json | None]
-    opening: NotRequired[Json | None]
-    problems: NotRequired[list[str]]
-    embedding: NotRequired[PlannedEmbedding | None]
+
+
+class ForecastPlan(RunPlan):
+    """A plan with what the ledger says about it.
+
+    `budget`: what the cap of the dataset leaves, None without a charge. `opening`: the forecast that decided on the
+    private records, None without one.
+    """
+
+    warnings: list[str]
+    budget: Json | None
+    opening: Json | None
+
+
+class CheckedPlan(ForecastPlan):
+    """A plan with what would stop its run, as `wasp plan` prints it; `embedding` is None for few records."""
+
+    problems: list[str]
+    embedding: PlannedEmbedding | None

@@ -37,7 +37,7 @@ def number(value: float | None, digits: int = 4) -> str:
     return "not measured" if value is None else f"{value:.{digits}f}"
 
 
-def plan(value: dict[str, Any]) -> str:
+def plan(value: Mapping[str, Any]) -> str:
     """Return the lines of a plan."""
     lines = (
         _writing(value)
@@ -54,7 +54,7 @@ def plan(value: dict[str, Any]) -> str:
     return "\n".join([*lines, *value["lines"], *_embedding(value), *_budget(value), *warnings])
 
 
-def _embedding(value: dict[str, Any]) -> list[str]:
+def _embedding(value: Mapping[str, Any]) -> list[str]:
     """Return the line about the private records that a release embeds, if they are many."""
     planned = value.get("embedding")
     if planned is None:
@@ -77,7 +77,7 @@ def cap_text(budget: Mapping[str, Any], refused: str) -> str:
     return f". The cap leaves epsilon {budget['left']:.4g}, so {refused}{advice}"
 
 
-def _budget(value: dict[str, Any]) -> list[str]:
+def _budget(value: Mapping[str, Any]) -> list[str]:
     """Return the line about the cap of the dataset; none if the plan charges nothing."""
     budget = value.get("budget")
     if budget is None:
@@ -94,7 +94,7 @@ def _budget(value: dict[str, Any]) -> list[str]:
     return [f"budget        {rest}; this run adds {adds}{cap_text(budget, refused)}"]
 
 
-def _writing(value: dict[str, Any]) -> list[str]:
+def _writing(value: Mapping[str, Any]) -> list[str]:
     return [
         f"task          {value['task']}, models {', '.join(value['models'])}",
         *(
@@ -115,7 +115,7 @@ def _writing(value: dict[str, Any]) -> list[str]:
     ]
 
 
-def _basis(value: dict[str, Any]) -> str:
+def _basis(value: Mapping[str, Any]) -> str:
     unknown = [name for name in value["models"] if name not in value["measured"]]
     return (
         f" (not measured, longest completions assumed: {', '.join(unknown)})"
