@@ -94,8 +94,10 @@ class Run:
     @property
     def dataset(self) -> str:
         """Name of the dataset in this run; the ledger may know the same rows by an earlier name. Empty without one."""
-        has_name = self.tools.run_name.dataset and self.config.private is not None
-        return self.tools.private.name if has_name else self.tools.run_name.dataset
+        charged = self.tools.run_name.dataset
+        if charged and self.config.private is not None:
+            return self.tools.private.name
+        return charged
 
     @property
     def examples_per_prompt(self) -> int:
@@ -166,6 +168,7 @@ class Run:
                 listed=self.config.plms[number].is_listed,
             )
             jobs.append(job)
+            # Positions continue over models and rounds: each text of a run has a number of its own.
             offset += count
         return jobs
 
@@ -178,11 +181,11 @@ class Run:
         """
         folder = f"runs/{self.tools.run_id}/iteration={iteration}"
         artifacts = self.tools.artifacts
-        if artifacts.exists(f"{folder}/release.parquet") and (
-            text := artifacts.read_text(f"{folder}/plan.json")
-        ):
-            stored: dict[str, int] = json.loads(text)
-            return stored
+        if artifacts.exists(f"{folder}/release.parquet"):
+            text = artifacts.read_text(f"{folder}/plan.json")
+            if text:
+                stored: dict[str, int] = json.loads(text)
+                return stored
         latest = {table.plm: table.down for table in written}
         available = {
             plm: weight
@@ -190,6 +193,7 @@ class Run:
             if not latest.get(plm) or is_up(self.tools, self.prepared.card, plm, iteration)
         }
         existing = sum(table.samples.rows for table in written)
+        # If every model is down, all get their share: the step reports the failure of each.
         counts = allocate(
             self.texts_after(iteration) - existing, available or weights, self.least_share
         )
@@ -314,6 +318,7 @@ class Run:
                 for table in self.progress.generated
                 if table.iteration == 0 and not table.part and table.samples.rows
             )
+        # Class means of a density classify texts; without classes there is nothing to classify.
         density = self.density if self.prepared.card.has_classes else None
         if texts:
             return BaselineJob(self.trained, texts, bool(self.shares), density)
@@ -335,7 +340,9 @@ class Run:
                 written,
             )
         synthetic = run_step(collect, self.tools, written, self.soft)
-        unlabelled = prepared.public if self.student_spec.adaptation == "coral" else None
+        unlabelled = None
+        if self.student_spec.adaptation == "coral":
+            unlabelled = prepared.public
         self.trained = TrainJob(
             tuple(written), self.student_spec, classes, prepared.test, unlabelled, self.soft
         )

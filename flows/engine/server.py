@@ -8,7 +8,7 @@ deployments and work pool, hence start any program of the worker: this person is
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -68,8 +68,10 @@ def require_addresses(form: Any) -> None:
             wall.check(address)
         except ConfigError as error:
             problems[str(error)] = None
+    if len(problems) > 1:
+        raise ProblemsError(list(problems))
     if problems:
-        raise ProblemsError(list(problems)) if len(problems) > 1 else ConfigError(*problems)
+        raise ConfigError(*problems)
 
 
 def find_permitted_config(field: str, name: str) -> Path:
@@ -164,7 +166,11 @@ class _Wall:
         path = split_setting(path)[0]
         if _is_shipped(path):
             return
-        for file in [path] if is_base else _files_at(path):
+        files: Iterable[Path] = [path]
+        if not is_base:
+            files = _files_at(path)
+        for file in files:
+            # Links are resolved first: a link in the data folder may lead out of it.
             target = _target(file)
             if (
                 target is None
@@ -174,6 +180,7 @@ class _Wall:
                 raise ConfigError(
                     f"{field}: this is not below the data folder of the server (WASP_DATA). Use another file."
                 )
+            # By inode and not by path: a hard link is a second path of a private file.
             if not is_base and (name := self._owners.get(_inode(target))) is not None:
                 raise ConfigError(
                     f"{field}: this is a private file of dataset '{name}'. Use another file."
@@ -238,7 +245,9 @@ def _config_file(name: str) -> Path:
     """Return the file of a configuration: in the working folder, or one that ships."""
     path = find_config(Path(name))
     shipped = find_config(CONFIGS / name)
-    return shipped if not is_config(path) and is_config(shipped) else path
+    if is_config(shipped) and not is_config(path):
+        return shipped
+    return path
 
 
 def _is_shipped(path: Path) -> bool:
@@ -271,6 +280,7 @@ def _files_at(path: Path) -> Iterator[Path]:
         entry = open_.pop()
         yield entry
         folder = _target(entry)
+        # Each folder once: links may form a circle.
         if (
             folder is not None
             and folder not in seen

@@ -26,15 +26,18 @@ def usefulness(
         return None
     texts = results.synthetic.rows if results.synthetic else None
     sizes = [sum(row) for row in test.get("confusion", ())]
-    # A next-word model predicts words instead of rows.
-    rows = test["words"] if "words" in test else sum(sizes)
+    rows = sum(sizes)
+    if "words" in test:  # a next-word model predicts words instead of rows
+        rows = test["words"]
     baseline, release, unmeasured = _measured(tools, job)
+    # Without a stated chance, always answering the largest class is the best guess.
+    chance = test["chance"] if "chance" in test else max(sizes) / rows
     adapted = None
     if "adapted" in student:
         adapted = Accuracy(student["adapted"], rows, texts)
     return Usefulness(
         run=Accuracy(correct_of(test), rows, texts, test.get("loss")),
-        chance=test["chance"] if "chance" in test else max(sizes) / rows,
+        chance=chance,
         student=kind,
         baseline=baseline,
         unmeasured=unmeasured,
