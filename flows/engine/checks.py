@@ -46,7 +46,8 @@ PACKAGES: Mapping[str, tuple[str, ...]] = {"finetune": ("torch", "transformers")
 def problems_of(config: AnyConfig, home: Path, memo: Memo | None = None) -> list[WaspError]:
     """Return all problems that would stop a run of this configuration, each once."""
     if refused := _errors_of(partial(require_addresses, config)):
-        return refused  # the other checks read files that the configuration names
+        # The other checks read files that the configuration names.
+        return refused
     # Not `memo or {}`: an empty memo is one too, which the caller passes on to the next configuration.
     checked = memo
     if checked is None:

@@ -149,7 +149,8 @@ def private_ref(
     drawn = replace(
         where, rows=chosen.rows, seed=chosen.seed, of=chosen.of, plain_text=chosen.plain_text
     )
-    if not chosen.label:  # the task has no classes
+    # The task has no classes: the labels of the owner stay unread.
+    if not chosen.label:
         drawn = replace(drawn, label="", classes=())
     return PrivateRef(private.dataset, drawn, view.separate)
 
@@ -235,7 +236,8 @@ def _sources_of(where: RowsRef) -> set[str]:
         if where.query is not None:
             return {f"{base} {' '.join(where.query.split())}" for base in bases_of(where)}
         return set(places_of(where))
-    except PlaceError:  # the check of this source reports it
+    except PlaceError:
+        # The check of this source reports it.
         return set()
 
 

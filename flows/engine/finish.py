@@ -40,6 +40,7 @@ def finish_run(run: Run, results: RunResults) -> Json:
     manifest = run.progress.manifest
     money = run.progress.money
     name = tools.run_name
+    # First: the record states what the dataset has left, without what this run had reserved.
     if name.dataset:
         tools.ledger.finish(name.dataset, name.run_id)
     if prepared.federation is not None:
@@ -111,6 +112,7 @@ def write_report(artifacts: Artifacts, run_id: str) -> Path:
         raise ConfigError(f"Run {run_id} has no report yet. Resume with: wasp resume {run_id}")
     record = from_json(json.loads(stored))
     record = replace(record, places=located(artifacts, run_id, record.places))
+    # Without noise the texts may repeat private records, and a page is easily shared.
     texts = None
     if not record.not_private:
         texts = _synthetic_texts(artifacts, f"runs/{run_id}/synthetic.parquet")
@@ -142,6 +144,7 @@ def _is_unchanged(record: RunRecord, tools: RunTools, manifest: RunManifest) -> 
         return False
     stored = json.loads(report)
     finished = json.loads(summary)
+    # An MLflow that lacks something gets everything again.
     if not tracker.has_results or tracker.problem or finished.get("tracking_problem"):
         return False
     if finished["mlflow_run_id"] != tracker.mlflow_run_id:

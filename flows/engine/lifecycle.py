@@ -177,6 +177,7 @@ def _store_failure(run: Run, context: ErrorContext, error: BaseException) -> Non
     # Prefect stores a Ctrl-C in a step as an error of the step.
     is_interrupted = ends_the_process(error) or cancellation.is_stopped()
     is_failed = isinstance(error, Exception) and not is_interrupted
+    # Both may stop a run before its first release: its budget is then free again.
     if isinstance(error, TooFewTextsError | ModelsDownError):
         error.args = (f"{str(error).rstrip('.')}. {return_reservation(run)}",)
         page.defer(fail_down_models)
@@ -197,6 +198,7 @@ def _store_failure(run: Run, context: ErrorContext, error: BaseException) -> Non
         run.tools.tracker.end("FAILED")
     except (OSError, WaspError) as further:
         display().say(f"The failure could not be stored in the manifest: {further}")
+    # Who interrupts a run waits for the terminal.
     page.flush(page.FLUSH_TIMEOUT_SECONDS if is_failed else 1.0)
 
 

@@ -138,7 +138,8 @@ def _repeated_run(config: AnyConfig, candidates: Sequence[str]) -> str:
             continue
         try:
             earlier = with_declared_rows(read_stored(type(config), manifest), state_folder())
-        except ConfigError:  # of a version whose settings this one refuses: not the same run
+        except ConfigError:
+            # Of a version whose settings this one refuses: not the same run.
             continue
         if settings_by_name(earlier.without_rows()) == settings:
             return run_id
@@ -323,7 +324,8 @@ def refused_endpoints(tools: RunTools) -> list[str]:
     for plm in tools.config.models:
         try:
             hosts: list[str] = getattr(tools.model(plm.name), "refused_hosts", list)()
-        except WaspError:  # a run reports the reason
+        except WaspError:
+            # A run reports the reason.
             continue
         warnings += [
             f"model '{plm.name}': {host} refuses connections. Start its server before the run"

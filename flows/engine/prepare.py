@@ -195,6 +195,7 @@ def _as_planned_before(
     guarantee: Guarantee[Release], run: RunName, home: Path
 ) -> Guarantee[Release]:
     """Return the guarantee with the noise of a training as the first start of the run reserved it."""
+    # The last digits of a calibration depend on the processor: the training keeps those that the ledger reserved.
     training = guarantee.of(TrainingRelease)
     if training is None:
         return guarantee
@@ -222,13 +223,15 @@ def require_fitting_records(config: AnyConfig, home: Path) -> None:
         raise ConfigError(
             f"{error}. Nothing was charged; this answer has no noise, so it is not private"
         ) from None
-    except ConfigError:  # the checks of the run state it, with all other problems
+    except ConfigError:
+        # The checks of the run state it, with all other problems.
         return
 
 
 def _require_fitting_records(config: AnyConfig, home: Path) -> None:
     card = load_task(config.task)
     private = config.private
+    # Of public rows the run itself requires it, because its answer may be shown.
     if private is None or not card.has_classes or dataset_of(config)[1]:
         return
     if private.dataset is not None:

@@ -135,6 +135,7 @@ def find_name(
     """
     forms = [layout.arrange(parts, is_listed) for layout in LAYOUTS]
     named = {f"{name}-{form.digest()}": form for form in reversed(forms)}
+    # The current form first: two forms may both be stored, if an update came between two starts.
     current = f"{name}-{forms[0].digest()}"
     run_id = next((run_id for run_id in (current, *named) if is_stored(run_id)), current)
     return run_id, named[run_id]
@@ -176,6 +177,7 @@ def changed_parts(
             now["task file"] = stored["task file"]
         changed += [name for name in stored if name != "settings" and stored[name] != now[name]]
         return " and ".join(changed)
+    # Manifests of earlier versions have the settings only; the first texts name task and model.
     if changed or not texts:
         return " and ".join(changed) or "task file, data or models"
     plain = [json.loads(canonical(card)) for card in cards]
@@ -223,8 +225,10 @@ def _with_defaults(flow: str, settings: Settings) -> Settings:
             group.setdefault(name, value)
     method = settings["method"]
     privacy = settings["privacy"]
+    # Earlier versions stored this default beside a private vocabulary only.
     if flow == "aug_pe" and method["keywords"] == "private_vocabulary":
         method.setdefault("words", 10)
+    # Earlier versions stored what this one derives where the field is empty.
     if "joined_by" in privacy and privacy["joined_by"] is None:
         is_mean = privacy["protects"] == "person" and method.get("guidance") in DENSITIES
         privacy["joined_by"] = "mean" if is_mean else "max"
@@ -251,8 +255,11 @@ def _without_idle_heading(card: TaskCard, is_listed: bool) -> TaskCard:
 
 
 LAYOUTS: Final = (
-    Layout(_with_defaults, _without_idle_heading),  # this version, and 0.2.0 until commit 701dc80
-    Layout(_with_written_adaptation, _without_idle_heading),  # 0.2.0 until commit 701dc80
-    Layout(_without_defaults, lambda card, _: card),  # 0.2.0 at commit 035aa862
+    # This version, and 0.2.0 until commit 701dc80.
+    Layout(_with_defaults, _without_idle_heading),
+    # 0.2.0 until commit 701dc80, where a configuration wrote the default of student.adaptation.
+    Layout(_with_written_adaptation, _without_idle_heading),
+    # 0.2.0 at commit 035aa862.
+    Layout(_without_defaults, lambda card, _: card),
 )
 """Forms of the digest, the current one first."""

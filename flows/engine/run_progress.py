@@ -1,4 +1,4 @@
-"""What a run has released, written and measured so far, shown on its page, in the terminal and in MLflow.
+"""Progress of a run: its releases, texts and measurements so far, shown on its page, in the terminal and in MLflow.
 
 Methods only add to it; `flows.engine.record_of_run` reads it once at the end.
 """
@@ -74,6 +74,7 @@ class RunProgress:
                 f"'{name.dataset}'. Restore the ledger, or delete the run's release.parquet to "
                 "restore it from the ledger."
             )
+        # A slot is one place of a run's plan: a second draw in it replaced lost texts.
         slots = {entry.slot for entry in entries if entry.hash in paid}
         return [
             entry

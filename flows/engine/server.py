@@ -62,6 +62,7 @@ def require_addresses(form: Any) -> None:
     if policy is None:
         return
     wall = _Wall(policy, getattr(form, "data_root", None))
+    # A dictionary keeps the order of the fields, and each problem once.
     problems: dict[str, None] = {}
     for address in addresses_of(form):
         try:
@@ -138,9 +139,11 @@ class _Wall:
         if _is_name(kind, value):
             return
         if value.startswith((BUILTIN, HUB)) and "::" not in value and kind is not AddressKind.BASE:
-            inside_package(value)  # raises an error for a path that leaves the package
+            # Raises an error for a path that leaves the package.
+            inside_package(value)
             return
-        if ":" in value or "*" in value:  # also env:NAME and http://, which must not be opened
+        # Also env:NAME and http://, which must not be opened.
+        if ":" in value or "*" in value:
             raise ConfigError(
                 f"{field}: this server reads public rows and files from files below its data folder only. Ask its "
                 "operator to copy them there, or use builtin: or hf://"
@@ -304,7 +307,8 @@ def _registered_files(home: Path) -> Iterator[tuple[tuple[int, int], str]]:
             ) from None
         try:
             files = [Path(re.sub("^(sqlite|duckdb) ", "", base)) for base in bases_of(where)]
-        except PlaceError:  # its files do not exist or cannot be reached
+        except PlaceError:
+            # Its files do not exist or cannot be reached, so no form can name them.
             continue
         yield from ((_inode(file), name) for file in files if file.exists())
 
@@ -312,6 +316,7 @@ def _registered_files(home: Path) -> Iterator[tuple[tuple[int, int], str]]:
 def _inode(file: Path) -> tuple[int, int]:
     try:
         status = file.stat()
-    except OSError:  # a broken link
+    except OSError:
+        # A broken link: no file has inode 0 of device 0.
         return 0, 0
     return status.st_dev, status.st_ino

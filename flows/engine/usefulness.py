@@ -27,7 +27,8 @@ def usefulness(
     texts = results.synthetic.rows if results.synthetic else None
     sizes = [sum(row) for row in test.get("confusion", ())]
     rows = sum(sizes)
-    if "words" in test:  # a next-word model predicts words instead of rows
+    # A next-word model predicts words instead of rows.
+    if "words" in test:
         rows = test["words"]
     baseline, release, unmeasured = _measured(tools, job)
     # Without a stated chance, always answering the largest class is the best guess.

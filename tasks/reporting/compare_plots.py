@@ -89,9 +89,9 @@ def _curves(axes: Axes, comparison: Comparison, metric: str) -> None:
     """Draw a curve per row over the places of the columns; results without noise are dashed lines across."""
     answers = comparison.answers
     places = {
-        column: place
-        for column, place in zip(comparison.columns, comparison.places, strict=True)
-        if place is not None
+        column: position
+        for column, position in zip(comparison.columns, comparison.places, strict=True)
+        if position is not None
     }
     for number, row in enumerate(comparison.rows):
         style = look(number)

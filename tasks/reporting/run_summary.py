@@ -75,6 +75,7 @@ class RunSummary:
 
     def to_json(self) -> dict[str, Any]:
         """Return the summary as plain JSON values; each metric has a key of its own."""
+        # Metrics are keys beside the fields: a package may add one, and comparisons read all by name.
         values = asdict(self)
         metrics: dict[str, float | None] = values.pop("metrics")
         removed = values.pop("removed")
@@ -86,7 +87,8 @@ class RunSummary:
         own = {name: value for name, value in values.items() if name in _names()}
         others = {name: value for name, value in values.items() if name not in own}
         if others.pop("fid_not_private", False) or others.pop("unnoised", []):
-            others.pop("fid", None)  # an earlier version computed it on private rows without noise
+            # An earlier version computed it on private rows without noise.
+            others.pop("fid", None)
         own["iterations"] = [
             row | {"fid": None} if row.get("not_private") else row
             for row in own.get("iterations", ())
@@ -102,7 +104,7 @@ class RunSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunContext:
-    """What surrounds a run: its dataset, its cost, and where it is stored and shown.
+    """Surroundings of a run: its dataset, its cost, and where it is stored and shown.
 
     These values are in summary.json only; report.json has all others.
     """
@@ -141,6 +143,7 @@ def metrics_of(record: RunRecord) -> dict[str, float | None]:
 
 def _of_run(metric: Metric, record: RunRecord) -> float | None:
     """Return the value of a metric for the whole run, as its `summary` says."""
+    # The accuracies of a run have baselines and intervals, so one place defines them.
     if metric.name in ACCURACIES:
         return record.usefulness.value(metric.name) if record.usefulness else None
     if metric.summary == "student":

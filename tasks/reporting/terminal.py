@@ -251,6 +251,7 @@ def next_steps(
 
 def iterations(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return the table of iterations; models share one cell, hence it fits a page."""
+    # Summaries of earlier versions have the probe under the name of the student's accuracy.
     probe = [row.get("probe_accuracy", row.get("accuracy")) for row in rows]
     columns: dict[str, list[str]] = {"iteration": [str(row["iteration"]) for row in rows]}
     if any(row["fid"] is not None for row in rows):
@@ -311,7 +312,8 @@ def _state(run: Json) -> str:
 
 
 def _result(run: Json) -> list[str]:
-    if run["n_synthetic"] is None:  # no summary; the ledger has its spending so far
+    if run["n_synthetic"] is None:
+        # No summary; the ledger has its spending so far.
         return ["-", "-", "-"]
     added = "not recorded"
     if run.get("releases_charged") is not None:
@@ -362,6 +364,7 @@ def usefulness_lines(summary: RunSummary) -> list[str]:
     useful = summary.usefulness
     if not useful:
         return []
+    # Summaries of earlier versions have all accuracies in one line.
     lines = [
         *useful.get("lines", [useful["line"]]),
         f"chance {100 * useful['chance']:.1f} %",

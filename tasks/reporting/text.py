@@ -5,7 +5,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from connectors.interfaces.counts import counted
-from connectors.interfaces.counts import duration as duration  # the pages name it words.duration
+
+# Imported under its own name, which marks it as exported: the pages name it words.duration.
+from connectors.interfaces.counts import duration as duration
 from connectors.interfaces.models import Usage
 from tasks.reporting.run_record import RunRecord
 
@@ -134,7 +136,8 @@ def certainty(loss: float, prior: float = 0.5) -> float:
     Bayes with odds times e^epsilon. For a prior of one half this is e^epsilon / (1 + e^epsilon).
     """
     odds = math.log(prior / (1 - prior)) + loss
-    if odds < -700:  # exp(-odds) is larger than the largest float
+    # exp(-odds) would be larger than the largest float.
+    if odds < -700:
         return 0.0
     return 1 / (1 + math.exp(-odds))
 
@@ -149,6 +152,7 @@ SCALE = {
 
 def strength(loss: float) -> str:
     """Return the step of protection of a privacy loss."""
+    # An accounted loss of 4 may exceed 4 in its last digits.
     return list(SCALE)[(loss >= 1) + (loss > 4 + _ROUNDING)]
 
 
