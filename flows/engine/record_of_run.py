@@ -57,7 +57,6 @@ def record_of(run: Run, results: RunResults) -> RunRecord:
         flow=name.flow,
         task=card.name,
         state="done",
-        seconds=progress.seconds,
         **_planned(prepared),
         **_spending(progress),
         n_synthetic=results.synthetic.rows if results.synthetic else 0,
@@ -80,6 +79,8 @@ def record_of(run: Run, results: RunResults) -> RunRecord:
         budget=_budget(prepared, run.dataset),
         stubs=tuple(model.name for model in run.config.models if model.is_stub),
         answers=answers,
+        # Evaluated last: measuring the baselines is a part of the run.
+        seconds=progress.seconds,
     )
     # Stored with the record, because a page that is rendered later does not know the dataset.
     steps = next_steps(record, run.dataset, tools.tracker.problem)
