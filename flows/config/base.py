@@ -14,7 +14,7 @@ from connectors.interfaces.addresses import BaseFolder, TaskName
 from connectors.interfaces.money import format_dollars
 from flows.config.execution import Evaluation, Execution, Export, Limits, StudentChoice, Tracking
 from flows.config.form import SET, Rule, Rules, Strict, tasks, without_null
-from flows.config.identity import NAME, PACE
+from flows.config.identity import BY_CONTENT, NOT_IDENTITY
 from flows.config.method import AnyMethod, PlannedCalls
 from flows.config.models import PAID, EmbedderChoice, Plm
 from flows.config.privacy import Calibration, LossPolicy, Privacy
@@ -34,11 +34,11 @@ class AnyConfig(Strict):
     flow_name: ClassVar[str] = ""
     """Name of the flow in the catalogue that this configures."""
 
-    task: Annotated[TaskName, NAME] = Field(
+    task: Annotated[TaskName, BY_CONTENT] = Field(
         json_schema_extra=tasks,
         description="Name of a shipped task, or path of your own task file.",
     )
-    data_root: Annotated[BaseFolder | None, PACE] = Field(
+    data_root: Annotated[BaseFolder | None, NOT_IDENTITY] = Field(
         None, description="Base folder for relative paths of data and models."
     )
     private: PrivateRows | None = Field(
@@ -53,10 +53,10 @@ class AnyConfig(Strict):
         None, description="Real test data for accuracy and FID; never used in training."
     )
     public: Rows | None = Field(None, description="Public data for metrics that may be published.")
-    plms: Annotated[list[Plm], NAME] = Field(
+    plms: Annotated[list[Plm], BY_CONTENT] = Field(
         min_length=1, description="Language models that generate texts (K in the paper)."
     )
-    plms_used: Annotated[list[str] | None, NAME] = Field(
+    plms_used: Annotated[list[str] | None, BY_CONTENT] = Field(
         None, min_length=1, description="Names of the models to use, for comparisons. Empty: all."
     )
     embedder: EmbedderChoice = EmbedderChoice()
@@ -72,9 +72,9 @@ class AnyConfig(Strict):
         "row. auto: soft if method.guidance is auto and opens the rows, else written. Uses no budget.",
     )
     evaluation: Evaluation = Evaluation()
-    tracking: Annotated[Tracking, PACE] = Tracking()
-    limits: Annotated[Limits, PACE] = Limits()
-    export: Annotated[Export, PACE] = Export()
+    tracking: Annotated[Tracking, NOT_IDENTITY] = Tracking()
+    limits: Annotated[Limits, NOT_IDENTITY] = Limits()
+    export: Annotated[Export, NOT_IDENTITY] = Export()
     execution: Execution = Execution()
 
     rules: ClassVar[Rules] = {

@@ -7,8 +7,8 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from connectors.interfaces.addresses import ClusterHost, ModelName, TrackingHost
-from flows.config import identity
 from flows.config.form import SET, Rule, Rules, Strict
+from flows.config.identity import NOT_IDENTITY
 
 NETWORKS = ("finetune", "mlp")
 """Kinds of students with weights that epochs train."""
@@ -144,23 +144,23 @@ class Execution(Strict):
 
     first = ("seed",)
 
-    task_runner: Annotated[Literal["threads", "dask"], identity.PACE] = Field(
+    task_runner: Annotated[Literal["threads", "dask"], NOT_IDENTITY] = Field(
         "threads", description="Run steps in threads of one process, or on a Dask cluster."
     )
-    max_workers: Annotated[int, identity.PACE] = Field(
+    max_workers: Annotated[int, NOT_IDENTITY] = Field(
         4, ge=1, le=256, description="Maximum number of concurrent steps."
     )
-    cluster: Annotated[ClusterHost | None, identity.PACE] = Field(
+    cluster: Annotated[ClusterHost | None, NOT_IDENTITY] = Field(
         None,
         description="Address of a running Dask cluster: tcp://HOST:8786. Empty: start a local one for the run.",
     )
     seed: int = Field(0, ge=0, description="Random seed. DP noise is never seeded.")
-    approval: Annotated[bool, identity.PACE] = Field(
+    approval: Annotated[bool, NOT_IDENTITY] = Field(
         False,
         description="Wait for a person to approve the plan before the run reads private data; without an answer within "
         "an hour the run ends and spends nothing.",
     )
-    on_model_down: Annotated[Literal["stop", "continue"], identity.PACE] = Field(
+    on_model_down: Annotated[Literal["stop", "continue"], NOT_IDENTITY] = Field(
         "stop",
         description="If a model does not answer before a release: stop, so that nothing is charged for fewer models, "
         "or continue with the others. The run can be resumed.",

@@ -19,20 +19,20 @@ class NotIdentity:
     """Marks a field that the id of a run does not contain: `Annotated[Limits, NotIdentity()]`.
 
     Attributes:
-        is_name: the field names something whose content the id contains instead, such as a file.
+        by_content: the field names something whose content the id contains instead, such as a file.
         placeholders: values by name that the digest has in its place.
     """
 
-    is_name: bool = False
+    by_content: bool = False
     placeholders: Mapping[str, str] = field(default_factory=dict)
 
 
-PACE: Final = NotIdentity()
+NOT_IDENTITY: Final = NotIdentity()
 """Changes how a run is executed, limited, tracked or exported, but no result."""
-NAME: Final = NotIdentity(is_name=True)
+BY_CONTENT: Final = NotIdentity(by_content=True)
 """Names what the id contains by its content."""
 # The first digests had an empty path and an empty name for each table, also for tables without a field `name`.
-LOCATION: Final = NotIdentity(is_name=True, placeholders={"path": "", "name": ""})
+TABLE_BY_CONTENT: Final = NotIdentity(by_content=True, placeholders={"path": "", "name": ""})
 """Location or name of a table, which its content identifies."""
 
 
@@ -50,7 +50,7 @@ def identity_of(kind: type[BaseModel], values: Mapping[str, Any], by_name: bool 
     for name, value in values.items():
         mark = _mark_of(kind, name)
         group = _group_of(kind, name)
-        if mark is None or (by_name and mark.is_name):
+        if mark is None or (by_name and mark.by_content):
             if group is not None and isinstance(value, dict):
                 result[name] = identity_of(group, value, by_name)
             else:

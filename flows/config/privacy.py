@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, model_validator
 
 from flows.config.form import MAX_DELTA, MIN_DELTA, Strict
-from flows.config.identity import PACE
+from flows.config.identity import NOT_IDENTITY
 from tasks.private.training.promise import Clipping, Training
 from tasks.private.training.recipe import PaidTraining
 
@@ -70,7 +70,7 @@ AnyPrivacy = TypeVar("AnyPrivacy", bound="Privacy")
 class LossPolicy(Strict):
     """Handling of lost run artifacts."""
 
-    on_lost_artifacts: Annotated[Literal["stop", "respend"], PACE] = Field(
+    on_lost_artifacts: Annotated[Literal["stop", "respend"], NOT_IDENTITY] = Field(
         "stop",
         description="If texts were lost or deleted: stop, or generate and pay for them again.",
     )

@@ -8,7 +8,13 @@ from pydantic import BaseModel
 from flows.catalog import find_method, method_names
 from flows.config.base import AnyConfig
 from flows.config.form import Strict
-from flows.config.identity import LOCATION, NAME, PACE, NotIdentity, identity_of
+from flows.config.identity import (
+    BY_CONTENT,
+    NOT_IDENTITY,
+    TABLE_BY_CONTENT,
+    NotIdentity,
+    identity_of,
+)
 
 MARKED = {
     "task",
@@ -42,14 +48,14 @@ MARKED = {
 
 
 class Table(Strict):
-    path: Annotated[str, LOCATION] = "here.csv"
+    path: Annotated[str, TABLE_BY_CONTENT] = "here.csv"
     text: str = "text"
 
 
 class Settings(Strict):
     seed: int = 0
-    workers: Annotated[int, PACE] = 4
-    model: Annotated[str, NAME] = "small"
+    workers: Annotated[int, NOT_IDENTITY] = 4
+    model: Annotated[str, BY_CONTENT] = "small"
     test: Table | None = None
 
 
@@ -106,4 +112,6 @@ def test_a_subclass_that_declares_a_field_again_does_not_lose_its_mark() -> None
 
 def test_marks_change_no_form() -> None:
     assert "NotIdentity" not in str(Settings.model_json_schema())
-    assert all(isinstance(mark, NotIdentity) for mark in (LOCATION, NAME, PACE))
+    assert all(
+        isinstance(mark, NotIdentity) for mark in (TABLE_BY_CONTENT, BY_CONTENT, NOT_IDENTITY)
+    )
