@@ -48,7 +48,7 @@ def release_path(home: Path, rows: str, tell: Tell) -> None:
     """Reserve; charge, draw, write and read each part; draw sequences and texts; settle."""
     run = open_run(home, rows)
     tools, name, ledger = run.tools, run.tools.run_name, run.tools.ledger
-    run.manifest.update()
+    run.progress.manifest.update()
     ledger.reserve(name.dataset, run.prepared.plan, "me")
 
     def report(what: str, ref: ArtifactRef) -> None:
