@@ -15,7 +15,7 @@ from connectors.interfaces.money import format_dollars
 from flows.config.execution import Evaluation, Execution, Export, Limits, StudentChoice, Tracking
 from flows.config.form import SET, Rule, Rules, Strict, tasks, without_null
 from flows.config.identity import BY_CONTENT, NOT_IDENTITY
-from flows.config.method import AnyMethod, PlannedCalls
+from flows.config.method import AnyMethod, PlannedCalls, declared_earlier
 from flows.config.models import PAID, EmbedderChoice, Plm
 from flows.config.privacy import Calibration, LossPolicy, Privacy
 from flows.config.rows import PartiesChoice, PrivateRows, Rows
@@ -140,8 +140,7 @@ class AnyConfig(Strict):
     @property
     def planned_calls(self) -> list[PlannedCalls]:
         """Expected model calls if no call is repeated; by default one per text."""
-        # `asks` is the name of earlier versions, which methods of other packages may override
-        earlier: list[PlannedCalls] | None = getattr(self, "asks", None)
+        earlier: list[PlannedCalls] | None = declared_earlier(self, "asks", "planned_calls")
         return earlier or [PlannedCalls(self.writers, self.method.samples)]
 
     @model_validator(mode="before")

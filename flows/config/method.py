@@ -1,7 +1,8 @@
 """Typed parameters of the methods: shared fields, and the settings of WASP."""
 
+import warnings
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -13,6 +14,15 @@ DEFAULT_VOTES = 8
 Guidance = Literal["auto", "votes", "kernel"]
 DENSITIES = ("auto", "kernel")
 """Values of `guidance` that release at most one density; with others, records vote."""
+
+
+def declared_earlier(declaring: object, earlier: str, now: str) -> Any:
+    """Return what a method of another package declares under a name of earlier versions, and warn; None without it."""
+    declared = getattr(declaring, earlier, None)
+    if declared is not None:
+        message = f"{type(declaring).__name__}: write {now} instead of {earlier}"
+        warnings.warn(message, DeprecationWarning, stacklevel=3)
+    return declared
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +73,8 @@ class AnyMethod(Strict):
     @property
     def voting(self) -> VotingScheme:
         """Voting scheme; by default one vote per record and iteration (nearest text)."""
-        return self.earlier_scheme or VotingScheme(self.iterations)
-
-    @property
-    def earlier_scheme(self) -> VotingScheme | None:
-        """The scheme of a method of another package that declares it as `casting`, the name of earlier versions."""
-        return getattr(self, "casting", None)
+        earlier: VotingScheme | None = declared_earlier(self, "casting", "voting")
+        return earlier or VotingScheme(self.iterations)
 
     @property
     def releases_density(self) -> bool:
@@ -104,7 +110,8 @@ class SingleRound(AnyMethod):
     @property
     def voting(self) -> VotingScheme:
         """No votes of private records."""
-        return self.earlier_scheme or VotingScheme(0)
+        earlier: VotingScheme | None = declared_earlier(self, "casting", "voting")
+        return earlier or VotingScheme(0)
 
 
 class RoundsMethod(AnyMethod):

@@ -6,7 +6,7 @@ from typing import Any
 from connectors.embedders.registry import open_embedder
 from connectors.interfaces.embedding import Embedder
 from connectors.interfaces.models import ModelSpec
-from connectors.interfaces.rows import BUILTIN, RowsRef, TermsRef
+from connectors.interfaces.rows import RowsRef, TermsRef
 from flows.config.base import AnyConfig
 from flows.config.models import EmbedderChoice, Plm
 from flows.config.rows import PrivateRows, Rows, VocabularyChoice
@@ -40,7 +40,7 @@ def dataset_of(config: AnyConfig) -> tuple[str, bool]:
     rows = config.private
     if rows is None:
         return config.parties.name if config.parties else "", True
-    return dataset_name(rows), rows.rows_are_public or rows.path.startswith(BUILTIN)
+    return dataset_name(rows), rows.is_public_source
 
 
 def resolve_path(path: str, root: str | None) -> str:

@@ -270,6 +270,11 @@ class PrivateRows(Rows):
         return f"rows are public: exactly {self.rows} are drawn, {classes}, and the guarantee covers the drawn rows"
 
     @property
+    def is_public_source(self) -> bool:
+        """True if the rows are public: declared so, or shipped."""
+        return self.rows_are_public or self.path.startswith(BUILTIN)
+
+    @property
     def public_number(self) -> int | None:
         """Number of rows as far as it is public: `rows`, or the declared number."""
         return self.rows or self.declared_rows

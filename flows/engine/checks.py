@@ -19,18 +19,20 @@ from connectors.interfaces.errors import (
     WaspError,
 )
 from connectors.interfaces.rows import RowsRef
+from connectors.ledger.state import RELEASING
 from connectors.models.base.registry import check_model
 from connectors.models.transformers.model_checks import check_classifier
 from connectors.rows.headers import read_header
 from flows.config.base import AnyConfig
 from flows.config.execution import Execution
 from flows.config.models import Plm
-from flows.config.paths import model_spec, rows_ref, terms_ref, vocabulary_of
+from flows.config.paths import dataset_of, model_spec, rows_ref, terms_ref, vocabulary_of
 from flows.config.rows import PrivateRows, VocabularyChoice
 from flows.config.task_files import load_task
 from flows.engine.datasets import private_ref, require_apart, require_classes, require_person
 from flows.engine.server import require_addresses
 from flows.runtime.deployment_runs import require_deployment
+from flows.runtime.server_policy import is_started_by_server
 from flows.runtime.stores import open_ledger
 from tasks.private.rows.headers import check_header
 from tasks.private.rows.rows import check_source
@@ -43,8 +45,10 @@ PACKAGES: Mapping[str, tuple[str, ...]] = {"finetune": ("torch", "transformers")
 """Optional packages that a kind of student needs."""
 
 
-def problems_of(config: AnyConfig, home: Path, memo: Memo | None = None) -> list[WaspError]:
-    """Return all problems that would stop a run of this configuration, each once."""
+def problems_of(
+    config: AnyConfig, home: Path, memo: Memo | None = None, resumes: str | None = None
+) -> list[WaspError]:
+    """Return all problems that would stop a run of this configuration, each once; `resumes`: the run to resume."""
     if refused := _errors_of(partial(require_addresses, config)):
         # The other checks read files that the configuration names.
         return refused
@@ -53,7 +57,7 @@ def problems_of(config: AnyConfig, home: Path, memo: Memo | None = None) -> list
     if checked is None:
         checked = {}
     problems: dict[str, WaspError] = {}
-    for check in _checks(config, home):
+    for check in _checks(config, home, resumes):
         # A partial names its function and arguments, so equal checks have equal texts.
         if (key := repr(check)) not in checked:
             checked[key] = _errors_of(check)
@@ -90,12 +94,12 @@ def _errors_of(check: Check) -> list[WaspError]:
     return []
 
 
-def _checks(config: AnyConfig, home: Path) -> Iterator[Check]:
+def _checks(config: AnyConfig, home: Path, resumes: str | None) -> Iterator[Check]:
     """Yield every check; checks with equal arguments have equal results."""
     root = config.data_root
     yield partial(check_runner, config.execution)
     yield partial(load_task, config.task)
-    yield from _source_checks(config, home)
+    yield from _source_checks(config, home, resumes)
     yield from _model_checks(config)
     vocabulary = vocabulary_of(config)
     if vocabulary is not None:
@@ -112,12 +116,13 @@ def _checks(config: AnyConfig, home: Path) -> Iterator[Check]:
 
 
 # --- rows
-def _source_checks(config: AnyConfig, home: Path) -> Iterator[Check]:
+def _source_checks(config: AnyConfig, home: Path, resumes: str | None) -> Iterator[Check]:
     root = config.data_root
     private = config.private
     if private is not None:
         protects = getattr(config.privacy, "protects", "record")
-        yield partial(_check_private, private, root, protects, home, config.task)
+        is_unseen = not private.is_public_source and _is_unseen(config, home, resumes)
+        yield partial(_check_private, private, root, protects, home, config.task, is_unseen)
     for field, rows in config.open_rows.items():
         where = rows_ref(rows, root)
         yield partial(_check_public, field, where, config.task)
@@ -126,14 +131,30 @@ def _source_checks(config: AnyConfig, home: Path) -> Iterator[Check]:
 
 
 def _check_private(
-    private: PrivateRows, root: str | None, protects: str, home: Path, task: str
+    private: PrivateRows, root: str | None, protects: str, home: Path, task: str, is_unseen: bool
 ) -> None:
     ledger = partial(open_ledger, home)
     where = private_ref(private, ledger, root).where
     require_person(protects, where)
     _require_same_classes("private", where, task)
-    require_classes(private, ledger, load_task(task).label_names)
+    require_classes(private, ledger, load_task(task).label_names, is_unseen)
     check_source(read_header, where, home / "private" / "problems")
+
+
+def _is_unseen(config: AnyConfig, home: Path, resumes: str | None) -> bool:
+    """Return True if no command looks for a record with a class of the task before the first charge of the run.
+
+    The owner's own command looks (`require_fitting_records`), but not before an approval.
+    """
+    is_looked_at = not config.execution.approval and not is_started_by_server()
+    return not is_looked_at and not (resumes and _has_released(config, home, resumes))
+
+
+def _has_released(config: AnyConfig, home: Path, run_id: str) -> bool:
+    ledger = open_ledger(home)
+    dataset = ledger.known(dataset_of(config)[0])
+    entries = ledger.history(dataset) if dataset is not None else []
+    return any(entry.kind in RELEASING and entry.run_id == run_id for entry in entries)
 
 
 def _check_public(field: str, where: RowsRef, task: str) -> None:

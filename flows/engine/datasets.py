@@ -169,29 +169,46 @@ def with_declared_rows(config: Configured, home: Path) -> Configured:
     )
 
 
+def declared_classes(private: PrivateRows, ledger: Callable[[], PrivacyLedger]) -> list[str] | None:
+    """Return the classes that the owner of private records declared; None without a declaration or without classes."""
+    if not private.label:
+        return None
+    if private.dataset is None:
+        return list(private.classes) if private.classes else None
+    view = view_of(ledger(), private.dataset)
+    return view.public_classes if view.label else None
+
+
+def lacks_classes(private: PrivateRows, ledger: Callable[[], PrivacyLedger]) -> bool:
+    """Return True if records have classes that their owner did not declare; False for public records."""
+    if not private.label or private.is_public_source:
+        return False
+    has_labels = private.dataset is None or bool(view_of(ledger(), private.dataset).label)
+    return has_labels and declared_classes(private, ledger) is None
+
+
 def require_classes(
-    private: PrivateRows, ledger: Callable[[], PrivacyLedger], names: Sequence[str]
+    private: PrivateRows,
+    ledger: Callable[[], PrivacyLedger],
+    names: Sequence[str],
+    is_unseen: bool = False,
 ) -> None:
     """Raise ConfigError if records of the declared classes cannot fit a task with the classes `names`.
 
-    It compares public declarations and opens no record: a refusal because of the records would be an answer about them
-    without noise.
+    `is_unseen`: nobody looks for a fitting record before the run, so private records need a declaration. It compares
+    public declarations and opens no record: a refusal because of the records would be an answer about them without
+    noise.
     """
-    if not private.label:
+    if is_unseen and lacks_classes(private, ledger):
+        raise ConfigError(_undeclared(private.dataset))
+    declared = declared_classes(private, ledger)
+    if declared is None:
         return
-    declared: Sequence[str] | None = None
     by = "private.classes names"
     advice = ""
     if private.dataset is not None:
-        view = view_of(ledger(), private.dataset)
         by = f"the owner of '{private.dataset}' declared"
         advice = f", or let the owner run: wasp dataset declare {private.dataset}"
-        if view.label:
-            declared = view.public_classes
-    elif private.classes:
-        declared = list(private.classes)
-    if declared is None:
-        return
     if not declared:
         raise ConfigError(
             f"private.dataset: the classes of '{private.dataset}' are not declared, so no run knows whether its "
@@ -204,6 +221,18 @@ def require_classes(
             f"task: the records have no class '{missing[0]}': {by} {', '.join(declared)}."
             f"{nearest(missing[0], declared)} Write these names in the task file{advice}"
         )
+
+
+def _undeclared(dataset: str | None) -> str:
+    """Return why a run that nobody looks at beforehand needs declared classes, and the command that declares them."""
+    why = (
+        "are not declared. A run that a server starts, or that waits for an approval, could be charged for records "
+        "that do not fit its task. Let their owner run:"
+    )
+    if dataset is None:
+        command = "wasp dataset add NAME --path PATH. Then write private: NAME"
+        return f"private: the classes of these records {why} {command}"
+    return f"private.dataset: the classes of '{dataset}' {why} wasp dataset declare {dataset}"
 
 
 def require_person(protects: str, where: RowsRef) -> None:

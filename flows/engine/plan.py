@@ -200,15 +200,11 @@ def _planned_writing(
 
 def _planned_privacy(config: AnyConfig, guarantee: Guarantee[Release]) -> PlannedPrivacy:
     promise = guarantee.promise
-    noise = guarantee.shown_noise
     private = config.private
     return {
         "releases": len(guarantee.charges),
         "events": [dict(charge.event) for charge in guarantee.charges],
-        "sensitivity": noise["sensitivity"],
-        "calibration": noise["calibration"],
-        "sigma": noise["sigma"],
-        "noise_multiplier": noise["noise_multiplier"],
+        **guarantee.shown_noise,
         "epsilon_stated": finite(promise.epsilon),
         "epsilon_exact": finite(guarantee.epsilon_exact),
         "delta": promise.delta,

@@ -98,7 +98,7 @@ def prepare(
     check_numbers(requested, card)
     check_metric_names()
     guarantee = method.releases(requested)
-    tools = _open_tools(requested.without_rows(), home)
+    tools = _open_tools(requested.without_rows(), home, resumes)
     config = tools.config
     inputs = method.contents(tools)
     references = {
@@ -133,9 +133,9 @@ def prepare(
     )
 
 
-def _open_tools(config: AnyConfig, home: Path) -> RunTools:
+def _open_tools(config: AnyConfig, home: Path, resumes: str | None) -> RunTools:
     """Return the tools of a configuration whose connectors can be opened; raise all problems at once."""
-    raise_problems(problems_of(config, home))
+    raise_problems(problems_of(config, home, resumes=resumes))
     tools = RunTools(config, home)
     tools.artifacts.check()
     for model in config.models:

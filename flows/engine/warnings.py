@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from connectors.interfaces.rows import BUILTIN
 from connectors.interfaces.text_forms import cell_form
 from flows.config.base import AnyConfig
 from flows.config.paths import rows_ref
@@ -63,26 +62,11 @@ def _about_path(private: PrivateRows, config: AnyConfig) -> list[str]:
     return [f"private.path: every user of this machine can read {path}. Run: chmod go-rwx {path}"]
 
 
-UNDECLARED = (
-    "Your own command looks for records with a class of the task, but a run that a server starts, or that waits for an "
-    "approval, is charged without. Declare them:"
-)
-
-
 def _about_classes(private: PrivateRows, card: TaskCard) -> list[str]:
-    """Return what is not known, or left out, of the classes that the owner of the records declared."""
+    """Return which of the declared classes of a registered dataset the task lacks."""
     if private.dataset is None:
-        if private.classes or private.rows_are_public or private.path.startswith(BUILTIN):
-            return []
-        return [
-            f"private: the classes of these records are not declared. {UNDECLARED} wasp dataset add NAME --path PATH"
-        ]
-    declared = view_of(open_ledger(state_folder()), private.dataset).public_classes
-    if declared is None:
-        command = f"wasp dataset declare {private.dataset}"
-        return [
-            f"private: the classes of '{private.dataset}' are not declared. {UNDECLARED} {command}"
-        ]
+        return []
+    declared = view_of(open_ledger(state_folder()), private.dataset).public_classes or []
     forms = {cell_form(name) for name in card.label_names}
     others = [name for name in declared if cell_form(name) not in forms]
     if not others:

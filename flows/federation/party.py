@@ -20,7 +20,7 @@ from flows.config.paths import embedder_of, resolve_path
 from flows.config.privacy import Delta, Epsilon
 from flows.config.rows import PrivateRows
 from flows.config.task_files import ClassName
-from flows.engine.datasets import private_ref, require_classes, view_of
+from flows.engine.datasets import declared_classes, lacks_classes, private_ref, require_classes
 from flows.engine.parties import read_registry
 from flows.engine.prepare import join_group
 from flows.runtime.library_output import terminal
@@ -98,7 +98,7 @@ class PartyConfig(Strict):
         None,
         min_length=1,
         description="Classes that this party votes on; runs with others are refused. Rows of other classes vote for no "
-        "text. Empty: the declared classes of a registered dataset, else those of each run.",
+        "text. Empty: the declared classes of a registered dataset, or those that private.classes names.",
     )
 
 
@@ -121,9 +121,12 @@ def load_party(path: Path) -> Party:
     registry, coordinator = _registered(
         config.name, secret, Path(resolve_path(config.registry, folder)).expanduser()
     )
-    labels = config.labels
-    if labels is None and config.private.dataset is not None:
-        labels = view_of(ledger, config.private.dataset).public_classes
+    labels = config.labels or declared_classes(config.private, lambda: ledger)
+    if labels is None and lacks_classes(config.private, lambda: ledger):
+        raise ConfigError(
+            f"{path}: labels is not set, and the classes of the rows are not declared, so this party could be charged "
+            "for a run whose classes no row has. Write labels with the classes of the rows"
+        )
     require_classes(config.private, lambda: ledger, labels or ())
     return Party(
         exchange=RemoteFiles(resolve_path(config.exchange, folder), own_folder(config.name)),

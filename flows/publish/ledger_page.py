@@ -151,6 +151,7 @@ def collect(ledger: PrivacyLedger, home: Path, dataset: str) -> dict[str, Any]:
         "dataset": dataset if dataset in status.names else name,
         "made": now(),
         "problems": [],
+        "no_cap": _why_no_cap(entries),
         "unit": "person" if persons or status.cap_protects == "person" else "record",
         "sure": _sure(None if status.exposed else status.spent),
         "head": entries[-1].hash if entries else "",
@@ -166,6 +167,13 @@ def collect(ledger: PrivacyLedger, home: Path, dataset: str) -> dict[str, Any]:
         "among": _among(entries, runs),
         "of_party": is_party(home),
     }
+
+
+def _why_no_cap(entries: Sequence[Entry]) -> str:
+    """Return why a dataset has no cap: its owner lifted it, or a registration set no default."""
+    if any(entry.kind == "cap" for entry in entries):
+        return "lifted by the owner"
+    return "only public rows and sums of parties need none"
 
 
 def _runs(entries: Sequence[Entry]) -> list[str]:

@@ -2,8 +2,10 @@
 
 import os
 import re
+import sys
 from collections.abc import Mapping
 from pathlib import Path
+from threading import Event
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, field_validator
@@ -18,6 +20,9 @@ from flows.runtime.state_folder import state_path
 FILE = "server.yaml"
 STARTED = "PREFECT__FLOW_RUN_ID"
 """Variable of a process that a worker started for a run."""
+
+_served = Event()
+"""Set once Prefect states that this process runs a served flow."""
 
 _CONTENT = """# Runs of other people start here: they may name registered datasets only (wasp dataset add).
 # Remove this file to lift the limits. A form may name hosts that are listed, besides the vendors' own:
@@ -64,10 +69,28 @@ class ServerPolicy(BaseModel):
         return [key for listed, keys in self.keys.items() if listed.lower() == host for key in keys]
 
 
+def is_started_by_server() -> bool:
+    """Return True if a form or a schedule of a Prefect server started this run, and no command of its owner.
+
+    A worker starts a process with the variable `STARTED`; a served flow runs without it.
+    """
+    if STARTED in os.environ or _served.is_set():
+        return True
+    if "prefect" not in sys.modules:  # no flow runs here, and a plan need not wait for the import
+        return False
+    from prefect import runtime
+
+    if runtime.deployment.id is None:
+        return False
+    # Threads of a connector do not have the context of the run, which Prefect reads.
+    _served.set()
+    return True
+
+
 def server_policy() -> ServerPolicy | None:
     """Return the policy of this process; None for the owner's own commands. ConfigError if the file is invalid."""
     path = state_path() / FILE
-    if STARTED not in os.environ or not path.exists():
+    if not path.exists() or not is_started_by_server():
         return None
     return check_config(
         ServerPolicy, yaml.safe_load(path.read_text(encoding="utf-8")) or {}, str(path)

@@ -31,6 +31,9 @@ from connectors.interfaces.errors import LedgerError
 Event = dict[str, Any]
 """One release; plain JSON values only."""
 
+StoredEvent = Mapping[str, Any]
+"""An event as a ledger returns it."""
+
 Adjacency = Literal["add_remove", "replace_one"]
 
 DELTA_ROUNDING: Final = 1e-9
@@ -92,7 +95,7 @@ def non_private_event() -> Event:
 
 
 # --- what they cost
-def epsilon_of(events: Sequence[Mapping[str, Any]], delta: float) -> float:
+def epsilon_of(events: Sequence[StoredEvent], delta: float) -> float:
     """Return the joint epsilon at `delta` of a plan that was fixed beforehand.
 
     0 without events, infinite for a non-private one. Only Gaussians: the exact closed form (Balle and Wang 2018,
@@ -105,6 +108,7 @@ def epsilon_of(events: Sequence[Mapping[str, Any]], delta: float) -> float:
     _check_delta(delta)
     if mu_squared == math.inf or (mu_squared == 0.0 and not own):
         return mu_squared
+    # The closed form holds for Gaussians only; anything else needs the distribution of the loss.
     if own or any(event["type"] in PURE and _count(event) for event in shared):
         epsilon = _epsilon_by_loss_distribution(events, delta)
     else:
@@ -114,7 +118,7 @@ def epsilon_of(events: Sequence[Mapping[str, Any]], delta: float) -> float:
     return epsilon + _grid_slack(math.sqrt(mu_squared), epsilon, _coarsest_step(shared))
 
 
-def filter_epsilon(events: Sequence[Mapping[str, Any]], delta: float) -> float:
+def filter_epsilon(events: Sequence[StoredEvent], delta: float) -> float:
     """Return the epsilon that the cap check compares with the cap.
 
     Valid for adaptively chosen releases without trainings, and for trainings alone; a cap for both is divided in
@@ -129,6 +133,7 @@ def filter_epsilon(events: Sequence[Mapping[str, Any]], delta: float) -> float:
     _check_delta(delta)
     added = sum(_count(event) * _positive(event, "epsilon") for event in own)
     rest = delta - sum(_count(event) * _positive(event, "delta") for event in own)
+    # Trainings alone may take all of delta; Gaussian noise has no finite epsilon without a remainder.
     if rest < -DELTA_ROUNDING * delta or (mu_squared > 0 and rest <= DELTA_ROUNDING * delta):
         return math.inf
     if mu_squared in (0.0, math.inf):
@@ -137,7 +142,7 @@ def filter_epsilon(events: Sequence[Mapping[str, Any]], delta: float) -> float:
     return added + epsilon + _grid_slack(math.sqrt(mu_squared), epsilon, _coarsest_step(shared))
 
 
-def mu_squared_of(event: Mapping[str, Any]) -> float:
+def mu_squared_of(event: StoredEvent) -> float:
     """Return mu^2 of one event, including its `count`; infinite if non-private.
 
     mu is the parameter of Gaussian differential privacy.
@@ -154,7 +159,7 @@ def mu_squared_of(event: Mapping[str, Any]) -> float:
     )
 
 
-def second_opinion(events: Sequence[Mapping[str, Any]], delta: float) -> float:
+def second_opinion(events: Sequence[StoredEvent], delta: float) -> float:
     """Return epsilon by numeric composition of privacy loss distributions.
 
     An independent check of `epsilon_of` for `wasp budget verify`: it must not exceed the ledger's total.
@@ -168,9 +173,8 @@ def second_opinion(events: Sequence[Mapping[str, Any]], delta: float) -> float:
 
 
 # --- conversions
-@lru_cache(
-    maxsize=4096
-)  # as slow as `gaussian_sigma`; a party computes the noise of a plan again in every round
+# As slow as `gaussian_sigma`; a party computes the noise of a plan again in every round.
+@lru_cache(maxsize=4096)
 def gaussian_epsilon(mu: float, delta: float) -> float:
     """Return the smallest epsilon of a mu-GDP release at `delta`.
 
@@ -195,8 +199,10 @@ def _log_delta(mu: float, epsilon: float) -> float:
     """Return the logarithm of the delta of a mu-GDP release at `epsilon` (Balle and Wang 2018, Theorem 8)."""
     from scipy.special import log_ndtr
 
+    # In logarithms: for a large epsilon, e^epsilon overflows and the normal tails underflow.
     first = float(log_ndtr(mu / 2 - epsilon / mu))
     second = epsilon + float(log_ndtr(-mu / 2 - epsilon / mu))
+    # Rounding can make the terms equal, or turn them round: delta is then too small for a float.
     return first + math.log1p(-math.exp(second - first)) if second < first else -math.inf
 
 
@@ -205,7 +211,8 @@ def mu_of(epsilon: float, delta: float) -> float:
     return 1 / gaussian_sigma(epsilon, delta)
 
 
-@lru_cache(maxsize=4096)  # a search takes about a millisecond, and plans repeat it often
+# A search takes about a millisecond, and plans repeat it often.
+@lru_cache(maxsize=4096)
 def gaussian_sigma(
     epsilon: float, delta: float, sensitivity: float = 1.0, releases: int = 1
 ) -> float:
@@ -213,9 +220,8 @@ def gaussian_sigma(
     import numpy as np
     from dp_accounting import get_sigma_gaussian
 
-    with np.errstate(
-        divide="ignore"
-    ):  # the library takes log(0) = -inf for a large epsilon, which is right
+    # The library takes log(0) = -inf for a large epsilon, which is right.
+    with np.errstate(divide="ignore"):
         return float(get_sigma_gaussian(epsilon, delta)) * sensitivity * math.sqrt(releases)
 
 
@@ -227,25 +233,28 @@ def mu_of_pure(epsilon: float) -> float:
     """
     from scipy.special import log_expit, ndtri_exp
 
+    # By logarithms: 1 / (1 + e^epsilon) is zero in a float from epsilon 746 on, and mu would be infinite.
     return float(-2 * ndtri_exp(log_expit(-epsilon)))
 
 
 # --- inside
-def _epsilon_by_loss_distribution(events: Sequence[Mapping[str, Any]], delta: float) -> float:
+def _epsilon_by_loss_distribution(events: Sequence[StoredEvent], delta: float) -> float:
     from dp_accounting.pld import privacy_loss_distribution as losses
 
     mu_squared = 0.0
     counts: Counter[str] = Counter()
     for event in events:
         if event["type"] in ("gaussian", "discrete_gaussian"):
-            mu_squared += mu_squared_of(event)  # Gaussians compose exactly, into one distribution
+            # Gaussians compose exactly, into one distribution.
+            mu_squared += mu_squared_of(event)
         else:
             counts[json.dumps({**event, "count": 1}, sort_keys=True)] += _count(event)
     # A grid as wide as the losses of little noise would say more about the grid than about the noise.
     grid = GRID if counts else min(GRID, math.sqrt(mu_squared) / 1000)
     total = losses.identity(value_discretization_interval=grid)
     for event_json, count in counts.items():
-        if count:  # equal events compose together, in the logarithm of their number
+        # Equal events compose together, in the logarithm of their number.
+        if count:
             total = total.compose(_loss_of(json.loads(event_json) | {"count": count}))
     if mu_squared:
         gaussian = losses.from_gaussian_mechanism(
@@ -255,7 +264,7 @@ def _epsilon_by_loss_distribution(events: Sequence[Mapping[str, Any]], delta: fl
     return float(total.get_epsilon_for_delta(delta))
 
 
-def _loss_of(event: Mapping[str, Any]) -> Any:
+def _loss_of(event: StoredEvent) -> Any:
     """Return the privacy loss distribution of one event, rounded upwards."""
     from dp_accounting.pld import common
     from dp_accounting.pld import privacy_loss_distribution as losses
@@ -264,6 +273,7 @@ def _loss_of(event: Mapping[str, Any]) -> Any:
     if event["type"] == "laplace":
         return losses.from_laplace_mechanism(1 / _positive(event, "epsilon")).self_compose(count)
     if event["type"] == "discrete_laplace":
+        # Randomised response with this epsilon: no epsilon-DP mechanism composes worse.
         worst = common.DifferentialPrivacyParameters(_positive(event, "epsilon"), 0.0)
         return losses.from_privacy_parameters(worst).self_compose(count)
     if event["type"] == "dp_sgd":
@@ -275,14 +285,14 @@ def _loss_of(event: Mapping[str, Any]) -> Any:
 
 
 def _split_trainings(
-    events: Sequence[Mapping[str, Any]],
-) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+    events: Sequence[StoredEvent],
+) -> tuple[list[StoredEvent], list[StoredEvent]]:
     """Split events into trainings, each with its own delta, and all others."""
     own = [event for event in events if event.get("type") == "dp_sgd" and _count(event)]
     return own, [event for event in events if event.get("type") != "dp_sgd"]
 
 
-def _coarsest_step(events: Sequence[Mapping[str, Any]]) -> float:
+def _coarsest_step(events: Sequence[StoredEvent]) -> float:
     """Return the widest spacing of the privacy loss of one integer release.
 
     0 without integer releases. The loss moves in steps of g/sigma_int^2, where g is the greatest common divisor of the
@@ -313,14 +323,15 @@ def _grid_slack(mu: float, epsilon: float, step: float) -> float:
     return GRID_SAFETY * step**2 / 24 * (tail + 1) / mu
 
 
-def _count(event: Mapping[str, Any]) -> int:
+def _count(event: StoredEvent) -> int:
     count = event.get("count", 1)
+    # True is an int in Python, but no number of releases.
     if not isinstance(count, int) or isinstance(count, bool) or count < 0:
         raise LedgerError(f"Privacy event: count is {count!r}. Write a whole number from 0.")
     return count
 
 
-def _positive(event: Mapping[str, Any], field: str) -> float:
+def _positive(event: StoredEvent, field: str) -> float:
     value = event.get(field)
     if not isinstance(value, (int, float)) or not 0 < value < math.inf:
         raise LedgerError(f"Privacy event: {field} is {value!r}. Write a positive number.")

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypedDict, TypeVar
 
 from connectors.interfaces.ledger import Charge
 from tasks.accounting.composition import epsilon_of
@@ -10,6 +10,15 @@ from tasks.accounting.promise import Promise
 
 ROUNDING: Final = 1e-6
 """Part of epsilon by which numerical composition may exceed the promise that it divided."""
+
+
+class ShownNoise(TypedDict):
+    """Scale, sensitivity and calibration of a noise under their stored names."""
+
+    sensitivity: float
+    calibration: str
+    sigma: float
+    noise_multiplier: float
 
 
 class ReleaseNoise(Protocol):
@@ -44,8 +53,8 @@ class Charged(Protocol):
     """The part of a release that its guarantee needs."""
 
     @property
-    def noise(self) -> Any:
-        """Its `ReleaseNoise`; None for an exposure without noise, and for rows that stay closed."""
+    def noise(self) -> ReleaseNoise | None:
+        """The noise; None for an exposure without noise, and for rows that stay closed."""
 
     def charges(self) -> tuple[Charge, ...]:
         """Return its charges in the privacy ledger, in order."""
@@ -76,24 +85,29 @@ class Guarantee(Generic[R]):
     def epsilon_exact(self) -> float:
         """The exact joint cost of all releases at the delta of the promise; 0 without a charge."""
         noises = [release.noise for release in self.releases if release.charges()]
-        alone = noises[0] if len(noises) == 1 else None
-        if alone is not None and alone.delta == self.promise.delta:
-            # Of a training this is the larger result of two accountants, of which the events have one.
-            return float(alone.epsilon_exact)
+        # A single training states the larger result of two accountants, of which the events have one.
+        if len(noises) == 1 and noises[0] is not None and noises[0].delta == self.promise.delta:
+            return float(noises[0].epsilon_exact)
         events = [charge.event for charge in self.charges]
-        exact = epsilon_of(events, self.promise.delta) if events else 0.0
+        if not events:
+            return 0.0
+        exact = epsilon_of(events, self.promise.delta)
         stated = self.promise.epsilon
-        return stated if stated < exact <= stated * (1 + ROUNDING) else exact
+        # The parts were divided to add up to the promise; a plan must not show 4.0000001 for 4.
+        if stated < exact <= stated * (1 + ROUNDING):
+            return stated
+        return exact
 
     @property
     def noise(self) -> ReleaseNoise | None:
         """The noise of the last release, which plan and MLflow show; None without noise."""
-        noises = [release.noise for release in self.releases if release.noise is not None]
-        shown: ReleaseNoise | None = noises[-1] if noises else None
-        return shown
+        for release in reversed(self.releases):
+            if release.noise is not None:
+                return release.noise
+        return None
 
     @property
-    def shown_noise(self) -> dict[str, Any]:
+    def shown_noise(self) -> ShownNoise:
         """Scale, sensitivity and calibration of `noise`, by the names of plan and MLflow; zeros without noise."""
         noise = self.noise
         if noise is None:
@@ -117,12 +131,17 @@ class Guarantee(Generic[R]):
 
 def finite(epsilon: float) -> float | None:
     """Return an epsilon for JSON: None means no noise at all."""
-    return epsilon if math.isfinite(epsilon) else None
+    # JSON has no infinity, and readers of the files need not be Python.
+    if not math.isfinite(epsilon):
+        return None
+    return epsilon
 
 
 def epsilon_text(value: float | None) -> str:
     """Return an epsilon in words; None means no noise."""
-    return "infinite (NOT PRIVATE)" if value is None else f"{value:.4f}"
+    if value is None:
+        return "infinite (NOT PRIVATE)"
+    return f"{value:.4f}"
 
 
 def no_release() -> Guarantee[Any]:

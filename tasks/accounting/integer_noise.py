@@ -158,7 +158,9 @@ class SumNoise(Generic[AnyPrivacy]):
     @property
     def calibration(self) -> str:
         """The rule that chose the scale."""
-        return self.privacy.calibration if self.privacy.printed_scale is None else "paper"
+        if self.privacy.printed_scale is not None:
+            return "paper"
+        return self.privacy.calibration
 
     @property
     def epsilon_stated(self) -> float:
@@ -183,7 +185,9 @@ class SumNoise(Generic[AnyPrivacy]):
     def charge(self) -> Charge:
         """The release as a ledger charge."""
         privacy = self.privacy
-        mechanism = "none" if self.kind == "none" else f"discrete_{self.kind}"
+        mechanism = "none"
+        if self.kind != "none":
+            mechanism = f"discrete_{self.kind}"
         unit = (privacy.protects, privacy.adjacency)
         return Charge(mechanism, self.event, self.sensitivity, privacy.reason, self.scale, *unit)
 
@@ -196,6 +200,7 @@ def calibrate_sums(privacy: AnyPrivacy) -> SumNoise[AnyPrivacy]:
     if privacy.kind == "none":
         return SumNoise(privacy, 0.0, math.inf)
     scale = _least_scale(privacy)
+    # Printed noise stays as printed, whatever it costs; Laplace noise costs the same on a grid.
     if privacy.printed_scale is not None or privacy.kind == "laplace":
         return _sums_noise(privacy, scale)
     return least_noise(scale, privacy.epsilon, lambda sigma: _sums_noise(privacy, sigma))
@@ -221,13 +226,16 @@ def refuse_epsilon(privacy: Any, scale_of: Callable[[Any], float], otherwise: st
     low = MIN_EPSILON
     high = privacy.epsilon
     while high / low > 1.001:
+        # The geometric mean: the search spans nine orders of magnitude.
         middle = math.sqrt(low * high)
-        is_wide = scale_of(replace(privacy, epsilon=middle)) >= MIN_SCALE_INT
-        low, high = (middle, high) if is_wide else (low, middle)
-    unit = 10.0 ** (math.floor(math.log10(low)) - 1)  # two digits, rounded down
-    require(
-        False, "epsilon", f"at most {math.floor(low / unit) * unit:g}{otherwise}", privacy.epsilon
-    )
+        if scale_of(replace(privacy, epsilon=middle)) >= MIN_SCALE_INT:
+            low = middle
+        else:
+            high = middle
+    # Two digits, rounded down: the proposed epsilon must not be refused again.
+    unit = 10.0 ** (math.floor(math.log10(low)) - 1)
+    most = f"{math.floor(low / unit) * unit:g}"
+    require(False, "epsilon", f"at most {most}{otherwise}", privacy.epsilon)
 
 
 def _sums_noise(privacy: AnyPrivacy, scale: float) -> SumNoise[AnyPrivacy]:
@@ -242,8 +250,10 @@ def _sums_noise(privacy: AnyPrivacy, scale: float) -> SumNoise[AnyPrivacy]:
             privacy, scale, epsilon_of([discrete_gaussian_event(ratio, grid)], privacy.delta)
         )
     exact = privacy.sensitivity / scale
-    only_rounded = math.isclose(exact, privacy.epsilon, rel_tol=1e-12)
-    return SumNoise(privacy, scale, privacy.epsilon if only_rounded else exact)
+    # The least scale is sensitivity / epsilon, and dividing back may add a last digit: epsilon 1 stays 1.
+    if math.isclose(exact, privacy.epsilon, rel_tol=1e-12):
+        exact = privacy.epsilon
+    return SumNoise(privacy, scale, exact)
 
 
 def least_noise(least: float, epsilon: float, noise_of: Callable[[float], AnyNoise]) -> AnyNoise:

@@ -1,7 +1,7 @@
 """The promise of a run: epsilon, delta, neighbouring datasets, and the protected unit."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from connectors.interfaces.errors import ConfigError
 from tasks.accounting.composition import Adjacency
@@ -38,7 +38,7 @@ class Promise:
         return f"person (at most {self.rows_per_person} rows of each, joined by {self.aggregation})"
 
 
-def require(condition: bool, field: str, expected: str, got: Any) -> None:
+def require(condition: bool, field: str, expected: str, got: object) -> None:
     """Raise ConfigError for a field of `privacy`, with what to write, unless the condition holds."""
     if not condition:
         raise ConfigError(f"privacy.{field}: {got!r} is not allowed. Write {expected}.")

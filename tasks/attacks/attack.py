@@ -33,6 +33,8 @@ from tasks.attacks.bounds import (
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+Claims = dict[str, Any]
+"""Numbers and texts about one attack, as JSON."""
 
 PILOT: Final = 20_000
 """Draws of the claimed noise that fix the threshold, before any release is used."""
@@ -50,20 +52,17 @@ class Attack(ABC):
         """Attack the release with `trials` on each side; the last two findings are freshness and number."""
 
     @property
-    def claims(self) -> dict[str, Any]:
+    def claims(self) -> Claims:
         """The claims of the noise."""
         return claims_of(self.name, self.noise)
 
-    def run(
-        self, trials: int, confidence: float, advance: Advance = lambda _: None
-    ) -> dict[str, Any]:
+    def run(self, trials: int, confidence: float, advance: Advance = lambda _: None) -> Claims:
         """Attack the release and return the claims and the findings; `advance` is called for every run of it."""
         *strengths, fresh, number = findings = self.findings(trials, confidence, advance)
-        claimed = self.claims
         delta = self.noise.delta
-        return claimed | {
+        return self.claims | {
             "epsilon_proven": max(strength.proven(delta) for strength in strengths),
-            "stated_holds": claimed["epsilon_claimed"] <= claimed["epsilon_stated"],
+            "stated_holds": self.noise.epsilon_exact <= self.noise.epsilon_stated,
             "sound": all(strength.passed for strength in strengths),
             "fresh": fresh.passed,
             "number_kept": number.passed,
@@ -82,14 +81,10 @@ class Attack(ABC):
         }
 
 
-def claims_of(name: str, noise: Any) -> dict[str, Any]:
+def claims_of(name: str, noise: Any) -> Claims:
     """Return the claims of a mechanism: `epsilon_stated` is requested, `epsilon_claimed` accounted."""
     charge = noise.charge
-    plan = getattr(noise, "training", None)
-    training = (
-        {"noise": "dp_sgd", "steps": plan.steps, "sample_rate": plan.sample_rate} if plan else {}
-    )
-    return {
+    claims: Claims = {
         "mechanism": name,
         "adjacency": charge.adjacency,
         "delta": noise.delta,
@@ -101,7 +96,12 @@ def claims_of(name: str, noise: Any) -> dict[str, Any]:
         "noise": noise.kind,
         "noise_scale": charge.noise_scale,
         "releases": noise.releases,
-    } | training
+    }
+    # Only a training has a plan: its steps and rate are a part of the claim, for scale alone fixes no epsilon.
+    plan = getattr(noise, "training", None)
+    if plan is not None:
+        claims |= {"noise": "dp_sgd", "steps": plan.steps, "sample_rate": plan.sample_rate}
+    return claims
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,13 +121,14 @@ class SumsAttack(Attack):
     about: Mapping[str, int] = field(default_factory=dict)
 
     @property
-    def claims(self) -> dict[str, Any]:
+    def claims(self) -> Claims:
         """The claims of the noise and `about`."""
         return claims_of(self.name, self.noise) | dict(self.about)
 
     @property
     def claimed(self) -> float:
         """The joint mu of all releases, or epsilon where the noise is Laplace."""
+        # Pure epsilon-DP is tested as such: a mu that covers it is a weaker claim.
         if self.noise.kind == "laplace":
             return float(self.noise.epsilon_exact)
         charge = self.noise.charge
@@ -152,6 +153,7 @@ class SumsAttack(Attack):
         if self.noise.kind == "laplace":
             strengths = [self._laplace_finding(outputs, direction, confidence)]
         else:
+            # A part of the sums shows a fault that the others would hide in the projection on all of them.
             views = {self.what: direction} | {
                 name: np.where(mask, direction, 0) for name, mask in self.views.items()
             }
@@ -221,13 +223,16 @@ class SumsAttack(Attack):
     def _threshold(self, direction: Floats, trials: int, confidence: float) -> float:
         """Return the threshold that proves most about a sound mechanism; no release is used."""
         moved = direction[direction != 0][None]
+        # Seeded, and drawn without a release: the threshold is fixed in advance.
         rng = np.random.default_rng(0)
+        # The difference of two geometric draws is the discrete Laplace distribution.
         chance = -np.expm1(-1 / self.noise.scale_int)
         shape = (max(1000, min(PILOT, 20_000_000 // max(moved.size, 1))), moved.size)
         drawn = (rng.geometric(chance, shape) - rng.geometric(chance, shape)).astype(np.float64)
         without = self._ratio(drawn, moved)
         with_canary = self._ratio(drawn + moved, moved)
         best = (0.0, 0.0)
+        # Just below each quantile: ratios are sums of few values, and ">=" must include the ties.
         for threshold in np.quantile(with_canary, np.linspace(0.02, 0.98, 49)) - 1e-9:
             alarms = (without >= threshold).mean()
             misses = (with_canary < threshold).mean()

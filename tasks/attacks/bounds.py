@@ -41,11 +41,10 @@ class Finding:
 
     def proven(self, delta: float) -> float:
         """Return the least epsilon at `delta` that is proved."""
-        return (
-            self.bound
-            if self.unit == "epsilon" or not self.bound
-            else gaussian_epsilon(self.bound, delta)
-        )
+        # A mu of 0 proves nothing, and the conversion is defined above 0 only.
+        if self.unit == "epsilon" or self.bound == 0:
+            return self.bound
+        return gaussian_epsilon(self.bound, delta)
 
 
 def lower_bound(
@@ -75,6 +74,7 @@ def epsilon_bound(
     as misses (Kairouz, Oh and Viswanath 2015, Theorem 2.1).
     """
     doubt = (1 - confidence) / 2
+    # Half of the doubt for each rate: both bounds hold together with the stated confidence.
     alarms = largest_rate(false_alarms, trials, doubt)
     missed = largest_rate(misses, trials, doubt)
     if alarms >= 1 or missed >= 1:
@@ -86,11 +86,15 @@ def largest_rate(errors: int, trials: int, doubt: float) -> float:
     """Return the error rate at which at most `errors` have probability `doubt`."""
     from scipy.stats import beta
 
-    return 1.0 if errors >= trials else float(beta.ppf(1 - doubt, errors + 1, trials - errors))
+    # Clopper and Pearson (1934): the upper end is a quantile of a beta distribution, which needs one right decision.
+    if errors >= trials:
+        return 1.0
+    return float(beta.ppf(1 - doubt, errors + 1, trials - errors))
 
 
 def right_guesses(scores: Floats, included: NDArray[np.bool_], guesses: int) -> int:
     """Return how many guesses about coins are right: half for the lowest scores (left out), half for the highest."""
+    # Stable: equal scores keep the order of the canaries, which the coins do not depend on.
     order = np.argsort(scores, kind="stable")
     out = order[: guesses // 2]
     inside = order[len(order) - (guesses - guesses // 2) :]
@@ -170,6 +174,7 @@ def _of_bins(noises: Floats) -> float:
     flat = flat[:, spread > 0] / spread[spread > 0]
     correlations = np.abs(flat.T @ flat)
     np.fill_diagonal(correlations, 0.0)
+    # Two bins with the same noise correlate exactly; atanh of 1 would be infinite.
     largest = min(float(correlations.max(initial=0.0)), 1 - 2.0**-50)
     return math.atanh(largest) * math.sqrt(max(len(flat) - 3, 0))
 
@@ -185,4 +190,6 @@ def _correlation(first: Floats, second: Floats) -> float:
     if first.size < 2:
         return 0.0
     spread = math.sqrt(float((first**2).sum()) * float((second**2).sum()))
-    return abs(float((first * second).sum())) / spread * math.sqrt(first.size) if spread else 0.0
+    if spread == 0:
+        return 0.0
+    return abs(float((first * second).sum())) / spread * math.sqrt(first.size)

@@ -6,7 +6,6 @@ comes from the guidance. The baseline without texts classifies by the class mean
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,7 +20,7 @@ from tasks.steps.step import as_json, step
 from tasks.steps.tools import Tools
 from tasks.steps.values import TextTable
 from tasks.students.soft_labels import soft_labels
-from tasks.students.spec import NEXT_WORD, StudentSpec, settings
+from tasks.students.spec import NEXT_WORD, Scores, StudentSpec, settings
 from tasks.students.training_set import SOFT, with_soft_labels
 from tasks.writing.texts import content, read_samples, read_vectors, reference_rows
 
@@ -46,7 +45,10 @@ class BaselineJob:
     def student(self) -> StudentSpec:
         """Student of all arms: the run's student without adaptation, or a linear one for fine-tuning."""
         student = self.trained.on_texts.student
-        return StudentSpec("linear", seed=student.seed) if student.kind == "finetune" else student
+        # Fine-tuning takes minutes, and the arms are compared with each other.
+        if student.kind == "finetune":
+            return StudentSpec("linear", seed=student.seed)
+        return student
 
 
 @step("measure baseline", versions={"baseline": 2}, value=as_json)
@@ -67,11 +69,11 @@ def measure_baseline(tools: Tools, job: BaselineJob) -> tuple[ArtifactRef, str]:
         "embedder": tools.embedder.identity,
         "balanced": job.balanced,
     }
-    parameters |= {
-        "density": job.density.sha256 if job.density else "",
-        "unmeasured": job.unmeasured,
-    }
-    parameters["soft"] = trained.soft.sha256 if trained.soft is not None else ""
+    parameters |= {"density": "", "soft": "", "unmeasured": job.unmeasured}
+    if job.density is not None:
+        parameters["density"] = job.density.sha256
+    if trained.soft is not None:
+        parameters["soft"] = trained.soft.sha256
     tables = {"samples": trained.written, "zero_shot": job.zero_shot}
     inputs = {
         name: content([entry.samples for entry in written]) for name, written in tables.items()
@@ -80,9 +82,11 @@ def measure_baseline(tools: Tools, job: BaselineJob) -> tuple[ArtifactRef, str]:
     return json_once(tools.artifacts, path, key, lambda: _measured(tools, job))
 
 
-def read_baseline(values: dict[str, Any]) -> tuple[Baseline | None, Accuracy | None, str]:
+def read_baseline(values: Scores) -> tuple[Baseline | None, Accuracy | None, str]:
     """Return the arms of baseline.json or why they are not measured, and the accuracy of the release's class means."""
-    release = None if values["release"] is None else Accuracy(values["release"], values["rows"])
+    release = None
+    if values["release"] is not None:
+        release = Accuracy(values["release"], values["rows"])
     if values["unmeasured"]:
         return None, release, values["unmeasured"]
     names = [name for name in ("zero_shot", "guided", "soft") if name in values]
@@ -93,12 +97,12 @@ def read_baseline(values: dict[str, Any]) -> tuple[Baseline | None, Accuracy | N
     return Baseline(values["student"], **arms), release, ""
 
 
-def _measured(tools: Tools, job: BaselineJob) -> dict[str, Any]:
+def _measured(tools: Tools, job: BaselineJob) -> Scores:
     trained = job.trained
     seed = job.student.seed
     assert trained.test is not None
     frame, real = reference_rows(tools, trained.test)
-    values: dict[str, Any] = {"rows": len(frame), "release": None, "unmeasured": job.unmeasured}
+    values: Scores = {"rows": len(frame), "release": None, "unmeasured": job.unmeasured}
     if job.density is not None:
         nearest = nearest_means(tools, job.density, np.asarray(real))
         values["release"] = int((nearest == frame["label"].to_numpy(dtype=str)).sum())
@@ -106,6 +110,7 @@ def _measured(tools: Tools, job: BaselineJob) -> dict[str, Any]:
         return values
     zero_shot = read_samples(tools, job.zero_shot)
     guided = read_samples(tools, trained.written)
+    # Equally many texts for all arms: more texts alone raise an accuracy.
     texts = min(_most(zero_shot, job.balanced), len(guided))
     chosen = sample_indices(zero_shot["label"].to_numpy(dtype=str), texts, seed, job.balanced)
     labels = zero_shot["label"].to_numpy(dtype=str)[chosen]
@@ -122,15 +127,18 @@ def _measured(tools: Tools, job: BaselineJob) -> dict[str, Any]:
     vectors = read_vectors(tools, trained.written)[chosen]
     arms["guided"] = with_soft_labels(tools, guided.iloc[chosen], trained.soft), vectors
     scores = {name: score_texts(tools, plain, *arm) for name, arm in arms.items()}
+    # Next-word models are tested on words.
     values["rows"] = scores["guided"].get("words", len(frame))
-    correct: dict[str, Any] = {name: correct_of(score) for name, score in scores.items()}
+    correct: Scores = {name: correct_of(score) for name, score in scores.items()}
     correct |= {f"{name}_loss": score["loss"] for name, score in scores.items() if "loss" in score}
     return values | correct | {"texts": texts, "student": job.student.kind}
 
 
 def _most(samples: pd.DataFrame, balanced: bool) -> int:
     sizes = samples["label"].value_counts()
-    return int(sizes.min()) * len(sizes) if balanced and len(sizes) else len(samples)
+    if balanced and len(sizes):
+        return int(sizes.min()) * len(sizes)
+    return len(samples)
 
 
 def sample_indices(
@@ -144,6 +152,9 @@ def sample_indices(
     turns = np.empty(len(labels))
     for label in np.unique(labels):
         indices = np.flatnonzero(labels == label)
+        # Every class takes its turns in [0, 1], so that the first `count` turns have each class in its share.
         turn = draw.permutation(len(indices)) + 0.5
-        turns[indices] = turn if balanced else turn / len(indices)
+        if not balanced:
+            turn /= len(indices)
+        turns[indices] = turn
     return np.sort(np.argsort(turns, kind="stable")[:count]).astype(np.int64)

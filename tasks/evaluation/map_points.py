@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 
@@ -53,10 +52,15 @@ def map_points(
     vectors = read_vectors(tools, written)
     drawn = thinned(len(vectors), MAP_POINTS, seed)
     samples, vectors = read_samples(tools, written).iloc[drawn], vectors[drawn]
-    (test_labels, test), (_, shown) = (
-        _points(tools, rows, seed) if rows else (cast("list[str]", []), vectors[:0])
-        for rows in real
-    )
+    test_rows, shown_rows = real
+    test_labels: list[str] = []
+    test = vectors[:0]
+    shown = vectors[:0]
+    if test_rows is not None:
+        test_labels, test = _points(tools, test_rows, seed)
+    if shown_rows is not None:
+        _, shown = _points(tools, shown_rows, seed)
+    # One projection of all points: axes of their own would not be comparable.
     points = map_2d(np.concatenate([vectors, test, shown]))
     pairs = [(float(x), float(y)) for x, y in points]
     first = len(vectors)

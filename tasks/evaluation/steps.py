@@ -6,7 +6,6 @@ import math
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,7 +19,7 @@ from tasks.steps.step import as_json, step
 from tasks.steps.tools import Tools
 from tasks.steps.values import Reference, TextTable
 from tasks.students.next_words import predict_words
-from tasks.students.spec import NEXT_WORD, StudentSpec, TrainingRows, settings
+from tasks.students.spec import NEXT_WORD, Scores, StudentSpec, TrainingRows, settings
 from tasks.students.testing import test_on
 from tasks.students.train import evaluate, load_student, train_student, units_of_work
 from tasks.students.training_set import learned_labels, with_soft_labels
@@ -59,7 +58,9 @@ class TrainJob:
     @property
     def reads(self) -> str:
         """The further source of the student besides the exported texts; empty if it does not adapt."""
-        return "public rows" if self.unlabelled is not None else ""
+        if self.unlabelled is None:
+            return ""
+        return "public rows"
 
     @property
     def on_texts(self) -> TrainJob:
@@ -78,8 +79,10 @@ def measure_iteration(tools: Tools, job: MeasureJob) -> tuple[ArtifactRef, str]:
     parameters: dict[str, object] = {"fid": job.fid, "seed": job.seed}
     parameters |= {"test": _content(job.test), "public": _content(job.public)}
     parameters |= {"embedder": tools.embedder.identity, "private": ""}
+    # Only metrics that packages add are named: runs without any keep the keys of earlier versions.
     added = added_versions()
-    parameters |= {"metrics": added} if added else {}
+    if added:
+        parameters["metrics"] = added
     key = step_key(
         "measure", parameters, {"samples": content([entry.samples for entry in job.written])}
     )
@@ -109,13 +112,11 @@ def train_and_test(tools: Tools, job: TrainJob) -> tuple[ArtifactRef, str]:
     )
 
     def make() -> ArtifactRef:
-        scores: dict[str, Any] = {}
+        scores: Scores = {}
         if job.student.kind == NEXT_WORD:
-            test = (
-                score_texts(tools, job, read_samples(tools, job.written))
-                if job.test is not None
-                else None
-            )
+            test = None
+            if job.test is not None:
+                test = score_texts(tools, job, read_samples(tools, job.written))
             return tools.artifacts.write_json(path, {"test": test}, key)
         student = tools.artifacts.write_folder(
             folder, lambda target: scores.update(_train(tools, job, target)), key
@@ -126,27 +127,31 @@ def train_and_test(tools: Tools, job: TrainJob) -> tuple[ArtifactRef, str]:
         if job.reads and scores["test"] is not None:
             samples = with_soft_labels(tools, read_samples(tools, job.written), job.soft)
             vectors = read_vectors(tools, job.written)
+            # Whoever trains on the exported texts has no public rows: the result is that of a student without them.
             scores["adapted"] = correct_of(scores["test"])
             scores["test"] = score_texts(tools, job.on_texts, samples, vectors)
         return tools.artifacts.write_json(path, scores, key)
 
     def stale(_: ArtifactRef) -> str:
-        is_whole = job.student.kind == NEXT_WORD or tools.artifacts.find(folder, key)
-        return "" if is_whole else "recomputed because the student's folder is incomplete"
+        if job.student.kind == NEXT_WORD or tools.artifacts.find(folder, key):
+            return ""
+        return "recomputed because the student's folder is incomplete"
 
     return make_once(tools.artifacts, path, key, make, stale)
 
 
 def _content(reference: Reference | None) -> str:
-    return reference.content if reference else ""
+    if reference is None:
+        return ""
+    return reference.content
 
 
-def _values(tools: Tools, job: MeasureJob) -> dict[str, Any]:
+def _values(tools: Tools, job: MeasureJob) -> Scores:
     """Return all metrics of the texts; None where the real rows are missing."""
     samples = read_samples(tools, job.written)
     vectors = read_vectors(tools, job.written)
     texts = LabelledRows(samples["text"].tolist(), samples["label"].tolist(), vectors)
-    reference = job.test if job.fid == "test" else job.public if job.fid == "public" else None
+    reference = {"test": job.test, "public": job.public}.get(job.fid)
     start = min(entry.iteration for entry in job.written)
     first = sum(entry.samples.rows for entry in job.written if entry.iteration == start)
     none = MetricInput(texts, LabelledRows((), (), vectors[:0]), job.seed, first)
@@ -155,8 +160,9 @@ def _values(tools: Tools, job: MeasureJob) -> dict[str, Any]:
         "reference": _input(tools, none, reference),
         "test": _input(tools, none, job.test),
     }
-    values: dict[str, Any] = {"iteration": job.iteration, "rows": len(vectors)}
-    values |= {"fid_reference": job.fid if reference is not None else "none"}
+    values: Scores = {"iteration": job.iteration, "rows": len(vectors), "fid_reference": "none"}
+    if reference is not None:
+        values["fid_reference"] = job.fid
     values |= {
         metric.name: _value(metric, inputs[metric.needs])
         for metric in all_metrics()
@@ -169,12 +175,18 @@ def _input(tools: Tools, rows: MetricInput, reference: Reference | None) -> Metr
     if reference is None:
         return None
     frame, real = reference_rows(tools, reference)
-    labels = frame["label"].tolist() if "label" in frame else []
+    labels = []
+    # Public rows need no classes.
+    if "label" in frame:
+        labels = frame["label"].tolist()
     return replace(rows, real=LabelledRows(frame["text"].tolist(), labels, real))
 
 
 def _value(metric: Metric, rows: MetricInput | None) -> float | None:
-    value = metric.measure(rows) if metric.measure is not None and rows is not None else None
+    if metric.measure is None or rows is None:
+        return None
+    value = metric.measure(rows)
+    # JSON has no NaN, and a metric of another package may return one.
     if value is not None and not math.isfinite(value):
         raise InputError(
             f"Metric '{metric.name}': its value is {value}, not finite. Return None where it is undefined."
@@ -182,22 +194,25 @@ def _value(metric: Metric, rows: MetricInput | None) -> float | None:
     return value
 
 
-def _train(tools: Tools, job: TrainJob, folder: Path) -> dict[str, Any]:
+def _train(tools: Tools, job: TrainJob, folder: Path) -> Scores:
     samples = with_soft_labels(tools, read_samples(tools, job.written), job.soft)
     labels, soft = learned_labels(samples, job.labels)
-    vectors = read_vectors(tools, job.written) if job.student.kind != "finetune" else None
-    rows = TrainingRows(samples["text"].tolist(), labels, job.labels, vectors, soft=soft)
+    rows = TrainingRows(samples["text"].tolist(), labels, job.labels, soft=soft)
+    if job.student.kind != "finetune":
+        rows = replace(rows, vectors=read_vectors(tools, job.written))
     if job.unlabelled is not None:
         rows = replace(rows, unlabelled=np.asarray(reference_rows(tools, job.unlabelled)[1]))
     with tools.progress("train student", units_of_work(job.student, len(samples))) as advance:
         trained = train_student(job.student, rows, folder, advance)
-    adapted = None if rows.unlabelled is None else len(rows.unlabelled)
+    adapted = None
+    if rows.unlabelled is not None:
+        adapted = len(rows.unlabelled)
     return {"adapted_to": adapted, "epochs": trained.epochs, "best_epoch": trained.best_epoch}
 
 
 def score_texts(
     tools: Tools, job: TrainJob, samples: pd.DataFrame, vectors: Matrix | None = None
-) -> dict[str, Any]:
+) -> Scores:
     """Return the scores on the test rows of a student trained on texts (with vectors) and their labels alone."""
     assert job.test is not None
     frame, real = reference_rows(tools, job.test)
@@ -205,13 +220,14 @@ def score_texts(
         return predict_words(samples["text"].tolist(), frame["text"].tolist())
     labels, soft = learned_labels(samples, job.labels)
     rows = TrainingRows(samples["text"].tolist(), labels, job.labels, vectors, soft=soft)
+    # This student is needed for its scores alone; the one that is exported was trained by `_train`.
     with tempfile.TemporaryDirectory() as scratch:
         train_student(job.student, rows, Path(scratch))
         predicted = load_student(Path(scratch))(frame["text"].tolist(), np.asarray(real)).labels
     return evaluate(frame["label"].tolist(), predicted, job.labels)
 
 
-def correct_of(scores: dict[str, Any]) -> int:
+def correct_of(scores: Scores) -> int:
     """Return the number of correct test rows (words) of a student from its scores."""
     if "right" in scores:
         return int(scores["right"])

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,6 +20,9 @@ from tasks.steps.tools import Tools
 from tasks.steps.values import TextTable, Weights
 from tasks.writing.texts import content, first_of_equal, read_samples, read_vectors
 
+Names = NDArray[np.str_]
+"""Classes of texts."""
+
 WEIGHT_EXPONENT = 3
 """Exponent of the models' weights; on three datasets it lowered FID at epsilon 1, at epsilon 4 and without noise."""
 
@@ -37,7 +39,7 @@ class Texts:
     expected: Expected
 
     @property
-    def labels(self) -> NDArray[Any]:
+    def labels(self) -> Names:
         """Class of each text."""
         return self.samples["label"].to_numpy(dtype=str)
 
@@ -76,6 +78,7 @@ def select_examples(
         return table_once(
             tools.artifacts, path, key, lambda: select(read(release), samples(), number)
         )
+    # `per_hub` was a setting once.
     parameters: dict[str, object] = {"examples": number, "per_hub": 0, "kernel": KERNEL}
     key = step_key("select_matching", parameters, _inputs(release, written))
     return table_once(
@@ -98,8 +101,10 @@ def weigh_models(
 ) -> tuple[ArtifactRef, str]:
     """Write the weight of each model (Eq. 8): by votes, or by a density match."""
     path = f"runs/{tools.run_id}/iteration={job.iteration}/weights.parquet"
-    source = "histogram" if job.weighting else "uniform"
-    # Kept so that keys match earlier runs: `temperature` was a setting once
+    source = "uniform"
+    if job.weighting:
+        source = "histogram"
+    # `temperature` was a setting once; without it, keys of earlier runs would not match.
     weighting = {"source": source, "transform": job.transform, "temperature": 1.0}
     parameters: dict[str, object] = {"weighting": weighting}
     if job.dense and job.weighting:
@@ -115,14 +120,16 @@ def weigh_models(
 
     def table() -> pd.DataFrame:
         votes = tools.artifacts.read_table(release)
-        transform = job.transform if job.weighting else None
+        transform = None
+        if job.weighting:
+            transform = job.transform
         return weigh(votes, read_samples(tools, written), job.plms, transform, job.previous)
 
     return table_once(tools.artifacts, path, key, table)
 
 
 def move_to_release(
-    texts: Texts, labels: NDArray[Any], vectors: Matrix
+    texts: Texts, labels: Names, vectors: Matrix
 ) -> tuple[Matrix, NDArray[np.float64]]:
     """Return vectors (n, d) of classes `labels`, moved towards private rows, and weights (n,) of mean 1.
 
@@ -146,10 +153,11 @@ def move_to_release(
     return moved.astype(np.float32), weights / weights.mean()
 
 
-def nearest_means(tools: Tools, density: ArtifactRef, vectors: Matrix) -> NDArray[Any]:
+def nearest_means(tools: Tools, density: ArtifactRef, vectors: Matrix) -> Names:
     """Return the class (n,) whose noisy mean has the smallest angle to each vector (n, d); no text takes part."""
     released = _density(tools, density)
     means = body(released.sums)
+    # A class without records may have a mean of length zero.
     means /= np.maximum(np.linalg.norm(means, axis=1, keepdims=True), TINY)
     points = body(features_of(vectors))
     return np.asarray(np.array(released.labels)[(points @ means.T).argmax(axis=1)])

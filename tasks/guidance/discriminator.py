@@ -7,10 +7,10 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from connectors.interfaces.artifacts import ArtifactRef, StepKey
 from connectors.interfaces.models import Usage
@@ -29,6 +29,8 @@ from tasks.students.training_set import embedder_of, public_texts
 from tasks.writing.class_balance import Shares, texts_per_class
 from tasks.writing.prompts import seed_of
 from tasks.writing.texts import content, read_samples, read_vectors, reference_rows
+
+Floats = NDArray[np.float64]
 
 COUNTS_FILE = "told.json"
 """File in the student's folder: the number of training queries, and how many had the answer 'private'."""
@@ -97,13 +99,12 @@ def measure_discriminator(
     }
     key = step_key("measure_discriminator", {"test": test.content}, inputs)
 
-    def accuracy() -> dict[str, Any]:
+    def accuracy() -> dict[str, object]:
         rows = test_rows(tools, spec, test, written)
         if rows is None:
             return {}
-        is_private = (
-            np.arange(len(rows.texts)) < len(rows.texts) // 2
-        )  # the first half are test rows
+        # The first half are test rows.
+        is_private = np.arange(len(rows.texts)) < len(rows.texts) // 2
         right = int(((_probabilities(tools, discriminator, rows) >= 0.5) == is_private).sum())
         return asdict(Accuracy(right, len(rows.texts)))
 
@@ -119,12 +120,12 @@ def test_rows(
     size; here both halves are equal.
     """
     samples = sum(entry.samples.rows for entry in written)
-    used = (
-        shown_to_any(samples, spec)
-        if isinstance(spec, TeacherSpec)
-        else shown_to_classifier(samples, spec)
-    )
-    left = np.setdiff1d(np.arange(samples), sorted(used))
+    if isinstance(spec, TeacherSpec):
+        shown = shown_to_any(samples, spec)
+        used = sorted(shown)
+    else:
+        used = shown_to_classifier(samples, spec)
+    left = np.setdiff1d(np.arange(samples), used)
     frame, real = reference_rows(tools, test)
     count = min(len(left), len(frame))
     if count < MIN_HELD_OUT:
@@ -134,9 +135,9 @@ def test_rows(
         np.sort(random.permutation(part)[:count]) for part in (np.arange(len(frame)), left)
     )
     texts = public_texts(tools, written, unseen, spec.student)
-    vectors = (
-        None if texts.vectors is None else np.concatenate([np.asarray(real)[rows], texts.vectors])
-    )
+    vectors = None
+    if texts.vectors is not None:
+        vectors = np.concatenate([np.asarray(real)[rows], texts.vectors])
     return PublicTexts([*frame["text"].to_numpy()[rows].tolist(), *texts.texts], vectors)
 
 
@@ -151,7 +152,9 @@ def select_texts(
     """
     path = f"runs/{tools.run_id}/selection.parquet"
     inputs = {"samples": content([entry.samples for entry in written])}
-    inputs["discriminator"] = discriminator.sha256 if discriminator else "none"
+    inputs["discriminator"] = "none"
+    if discriminator is not None:
+        inputs["discriminator"] = discriminator.sha256
     key = step_key(
         "select_texts",
         asdict(spec) | {"labels": list(spec.labels), "shares": list(spec.shares)},
@@ -170,16 +173,13 @@ def select_texts(
     return [_selected_table(tools, entry, ids, key) for entry in written], why
 
 
-def choose_mask(
-    labels: Sequence[str], scores: np.ndarray[Any, Any], spec: SelectSpec
-) -> np.ndarray[Any, Any]:
+def choose_mask(labels: Sequence[str], scores: Floats, spec: SelectSpec) -> NDArray[np.bool_]:
     """Return a mask of the selected texts; `scores` are probabilities of private."""
     drawn = np.random.default_rng(seed_of("select", spec.seed)).permutation(len(labels))
-    order = (
-        np.lexsort((drawn, -scores))
-        if spec.best
-        else np.lexsort((drawn, -scores * (scores < 0.5), scores < 0.5))
-    )
+    # Texts below one half come last, the most likely first; those above it are equally good and drawn.
+    order = np.lexsort((drawn, -scores * (scores < 0.5), scores < 0.5))
+    if spec.best:
+        order = np.lexsort((drawn, -scores))
     counts = texts_per_class(spec.count, spec.labels, spec.shares)
     mask = np.zeros(len(labels), dtype=bool)
     for index in order:
@@ -193,6 +193,7 @@ def _distill(spec: TeacherSpec, rows: TrainingRows, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     private = sum(label == CLASSES[1] for label in rows.labels)
     counts = {"queries": len(rows.labels), "private": private}
+    # Noise can give all queries one answer, of which nothing can be learned; that is a result, not an error.
     if 0 < private < len(rows.labels):
         train_student(spec.student, rows, folder)
     (folder / COUNTS_FILE).write_text(json.dumps(counts), encoding="utf-8")
@@ -203,46 +204,38 @@ def _scores(
     written: Sequence[TextTable],
     samples: pd.DataFrame,
     discriminator: ArtifactRef | None,
-) -> np.ndarray[Any, Any]:
+) -> Floats:
     """Return the probability of private per text; 0.5 without a discriminator."""
     if discriminator is None:
         return np.full(len(samples), 0.5)
-    vectors = (
-        read_vectors(tools, written)
-        if all(entry.vectors is not None for entry in written)
-        else None
-    )
+    vectors = None
+    if all(entry.vectors is not None for entry in written):
+        vectors = read_vectors(tools, written)
     return _probabilities(tools, discriminator, PublicTexts(samples["text"].tolist(), vectors))
 
 
-def _probabilities(
-    tools: Tools, discriminator: ArtifactRef, texts: PublicTexts
-) -> np.ndarray[Any, Any]:
+def _probabilities(tools: Tools, discriminator: ArtifactRef, texts: PublicTexts) -> Floats:
     """Return the discriminator's probability of private per text; 0.5 if untrained."""
     folder = tools.artifacts.read_folder(discriminator)
     if not (folder / CARD).exists():
         return np.full(len(texts.texts), 0.5)
-    probabilities: np.ndarray[Any, Any] = load_student(folder)(
-        texts.texts, texts.vectors
-    ).probabilities[:, 1]
-    return probabilities
+    return load_student(folder)(texts.texts, texts.vectors).probabilities[:, 1]
 
 
 def _selected_table(tools: Tools, entry: TextTable, ids: set[int], key: StepKey) -> TextTable:
     """Write the selected texts of one table; their language model is unchanged."""
-    parts = [
-        f"runs/{tools.run_id}/iteration={entry.iteration}",
-        SELECTED,
-        *([entry.part] if entry.part else []),
-    ]
-    path = f"{'/'.join(parts)}/plm={entry.plm}/samples.parquet"
+    part = SELECTED
+    if entry.part:
+        part += f"/{entry.part}"
+    path = f"runs/{tools.run_id}/iteration={entry.iteration}/{part}/plm={entry.plm}/samples.parquet"
     own_key = step_key("select_texts", {"selection": key.key}, {"samples": entry.samples.sha256})
 
     def make() -> ArtifactRef:
         table = tools.artifacts.read_table(entry.samples)
+        # The calls of these texts are counted with the table that they were selected from.
         info = {"usage": asdict(Usage()), "failures": {}, "shortfall": {}, "down": entry.down}
         selected = table[table["sample_id"].isin(ids)].reset_index(drop=True)
         return tools.artifacts.write_table(path, selected, own_key, info)
 
     samples, _ = make_once(tools.artifacts, path, own_key, make)
-    return replace(entry, samples=samples, vectors=None, part="/".join(parts[1:]))
+    return replace(entry, samples=samples, vectors=None, part=part)

@@ -37,6 +37,7 @@ def look_ahead(tools: Tools, texts: TextTable, ahead: Sequence[TextTable]) -> tu
         "texts": content(texts.tables),
         "ahead": content([ref for variations in ahead for ref in variations.tables]),
     }
+    # `with_own` was a setting once.
     key = step_key("average", {"with_own": False}, inputs)
 
     ref, why = make_once(
@@ -81,7 +82,9 @@ def survive(
 
     def stale(_: ArtifactRef) -> str:
         vectors = tools.artifacts.find(f"{folder}/survivors.vectors.parquet", key)
-        return "" if vectors else "recomputed because the survivors' vectors are incomplete"
+        if vectors is None:
+            return "recomputed because the survivors' vectors are incomplete"
+        return ""
 
     ref, why = make_once(tools.artifacts, f"{folder}/survivors.parquet", key, make, stale)
     vectors = tools.artifacts.find(f"{folder}/survivors.vectors.parquet", key)
@@ -98,6 +101,7 @@ def unite(tools: Tools, entries: Sequence[TextTable]) -> tuple[ArtifactRef, str]
 
     def seeds() -> pd.DataFrame:
         tables = [tools.artifacts.read_table(entry.samples) for entry in entries]
+        # A text that survived several iterations keeps its rank of the last one.
         distinct = pd.concat(tables, ignore_index=True).drop_duplicates("sample_id", keep="last")
         return distinct.sort_values("sample_id", ignore_index=True)[
             [*ROW_TYPES, "kind", "rank", "score"]
@@ -117,6 +121,7 @@ def _means(tools: Tools, texts: TextTable, ahead: Sequence[TextTable]) -> Matrix
         indices = ids.get_indexer(
             pd.Index(tools.artifacts.read_table(variations.samples)["parent_id"])
         )
+        # add.at, because a text has several variations.
         np.add.at(
             total, indices, tools.artifacts.read_matrix(variations.vectors).astype(np.float64)
         )

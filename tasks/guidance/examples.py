@@ -3,11 +3,13 @@
 They are the examples of the next prompts.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from connectors.interfaces.errors import ArtifactError
 from tasks.writing.cleaning import normalised
@@ -31,6 +33,7 @@ def select(release: pd.DataFrame, samples: pd.DataFrame, top: int) -> pd.DataFra
         available = rows["key"].nunique()
         bad_count = bad_of(available, top)
         good = _first_distinct(rows, "near", min(top, available - bad_count))
+        # A text with many votes of both kinds is a good example, not a bad one.
         bad = _first_distinct(rows[~rows["key"].isin(good["key"])], "far", bad_count)
         chosen += [ranked(good, "good", good["near"]), ranked(bad, "bad", bad["far"])]
     return concat_examples(chosen)
@@ -51,16 +54,19 @@ def bad_of(available: int, top: int) -> int:
     return min(top, max(available - top, min(top, available) // 2))
 
 
-def ranked(rows: pd.DataFrame, kind: str, scores: Any) -> pd.DataFrame:
+def ranked(
+    rows: pd.DataFrame, kind: str, scores: pd.Series[float] | NDArray[np.float64]
+) -> pd.DataFrame:
     """Return samples, best first, as examples with scores."""
     return rows.assign(kind=kind, rank=np.arange(1, len(rows) + 1), score=scores)
 
 
 def concat_examples(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Return the examples of all classes as one table, with COLUMNS."""
-    return (
-        pd.concat(tables, ignore_index=True)[COLUMNS] if tables else pd.DataFrame(columns=COLUMNS)
-    )
+    # pandas refuses to join no tables.
+    if not tables:
+        return pd.DataFrame(columns=COLUMNS)
+    return pd.concat(tables, ignore_index=True)[COLUMNS]
 
 
 def join_votes(release: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:

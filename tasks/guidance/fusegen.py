@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -62,7 +63,9 @@ def judge(
     key = step_key("judge", parameters, {"samples": content([entry.samples for entry in written])})
 
     def table() -> pd.DataFrame:
-        vectors = read_vectors(tools, written) if student.kind != "finetune" else None
+        vectors = None
+        if student.kind != "finetune":
+            vectors = read_vectors(tools, written)
         show = partial(tools.progress, f"judge by {plm} t={iteration}")
         return score_texts(read_samples(tools, written), vectors, plm, labels, student, show)
 
@@ -125,12 +128,10 @@ def score_texts(
     )
     if len(set(targets[train].tolist())) < 2:
         return nothing
-    rows = TrainingRows(
-        [texts[row] for row in train],
-        labels[train].tolist(),
-        classes,
-        None if vectors is None else vectors[train],
-    )
+    rows = TrainingRows([texts[row] for row in train], labels[train].tolist(), classes)
+    if vectors is not None:
+        rows = replace(rows, vectors=vectors[train])
+    # The student is needed for its scores alone.
     with TemporaryDirectory() as folder, show(units_of_work(student, len(train))) as advance:
         trained = train_student(student, rows, Path(folder), advance)
         probabilities = load_student(Path(folder))(texts, vectors).probabilities
@@ -138,7 +139,9 @@ def score_texts(
     part[train] = "train"
     part[held] = "validation"
     weight = np.zeros(len(samples))
-    weight[train] = 1.0 if trained.weights is None else trained.weights
+    weight[train] = 1.0
+    if trained.weights is not None:
+        weight[train] = trained.weights
     columns = {
         "sample_id": samples["sample_id"],
         "probability": probabilities[np.arange(len(samples)), targets],
@@ -161,6 +164,7 @@ def choose_examples(
     if judgements:
         part, weight = _parts(judgements)
         held = np.flatnonzero(part == "validation")
+        # Influence is measured on the held-out texts, so none of them is an example.
         shown = np.flatnonzero((part != "validation") & first_of_equal(samples))
         probabilities = np.stack(
             [table["probability"].to_numpy(dtype=np.float64) for table in judgements]
@@ -169,7 +173,10 @@ def choose_examples(
         targets = np.array([numbers[label] for label in samples["label"].tolist()], dtype=np.int64)
         learned = Labelled(vectors[shown], targets[shown], weight[shown])
         checks = Labelled(vectors[held], targets[held], np.ones(len(held)))
-        scores = influence(learned, checks, len(labels)) if len(held) else np.zeros(len(shown))
+        # Without held-out texts nothing can be influenced: all candidates are equal, and the lower ids are chosen.
+        scores = np.zeros(len(shown))
+        if len(held):
+            scores = influence(learned, checks, len(labels))
         confidence = probabilities[:, shown].mean(axis=0)
         variability = probabilities[:, shown].std(axis=0)
         pool = np.concatenate(candidates(confidence, variability, number * PER_EXAMPLE))

@@ -6,7 +6,7 @@ them.
 """
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,6 +73,7 @@ def influence(learned: Labelled, validation: Labelled, classes: int) -> Floats:
         learned.vectors, learned.targets, learned.weights, classes, PROBE_STRENGTH
     )
     centre = learned.vectors.mean(axis=0)
+    # The damping has an absolute size, so vectors are brought to spread 1; `fit_logistic` scales by itself.
     spread = max(float(np.sqrt(((learned.vectors - centre) ** 2).sum(axis=1).mean())), 1e-12)
     rows, checks = (_features((part.vectors - centre) / spread) for part in (learned, validation))
     likely = softmax(learned.vectors @ weight.T + bias)
@@ -88,7 +89,8 @@ def influence(learned: Labelled, validation: Labelled, classes: int) -> Floats:
 
     slope = _reverse_slope(checked, validation.targets).T @ (checks * (validation.weights[:, None]))
     size = shape[0] * shape[1]
-    operator: Any = LinearOperator((size, size), matvec=curved, dtype=np.float64)
+    operator = LinearOperator((size, size), matvec=curved, dtype=np.float64)
+    # Conjugate gradients, because the curvature has (classes * dimension)^2 entries and is only ever multiplied.
     step, _ = cg(operator, slope.ravel() / validation.weights.sum(), rtol=1e-8, maxiter=1000)
     gradients = likely.copy()
     gradients[np.arange(len(rows)), learned.targets] -= 1.0

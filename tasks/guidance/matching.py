@@ -15,7 +15,7 @@ far as it is informative (empirical Bayes, James and Stein).
 """
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,7 +79,7 @@ class Expected:
         return np.asarray(self.means[self.labels.index(label)])
 
 
-def expect(density: Density, points: Floats, labels: NDArray[Any]) -> Expected:
+def expect(density: Density, points: Floats, labels: NDArray[np.str_]) -> Expected:
     """Estimate the mean embeddings of private rows from a release and texts.
 
     `points` (n, width - 1): the texts, of the classes `labels`. Without noise the estimates approach the means of the
@@ -106,7 +106,7 @@ def expect(density: Density, points: Floats, labels: NDArray[Any]) -> Expected:
     return Expected(density.labels, means, rows)
 
 
-def witness(expected: Expected, points: Floats, labels: NDArray[Any]) -> Floats:
+def witness(expected: Expected, points: Floats, labels: NDArray[np.str_]) -> Floats:
     """Return MMD's witness of each text.
 
     It is the similarity to private rows minus the similarity to texts of the class.
@@ -136,7 +136,9 @@ def examples(points: Floats, target: Floats, surplus: Floats, count: int) -> tup
     taken = first[herd(points[first], target, good)]
     rest = np.argsort(-surplus, kind="stable")
     last = rest[~np.isin(rest, taken)][: max(pool, bad)]
-    worst = points[last].mean(axis=0) if len(last) else target
+    worst = target
+    if len(last):
+        worst = points[last].mean(axis=0)
     return taken, last[herd(points[last], worst, bad)]
 
 
@@ -168,6 +170,7 @@ def tilt(points: Floats, target: Floats, tame: float = TAME) -> Floats:
 
     def loss(theta: Floats) -> tuple[float, Floats]:
         angles = points @ theta
+        # Subtracted before the exponential, which overflows, and added to its logarithm.
         top = float(angles.max())
         parts = np.exp(angles - top)
         total = float(parts.sum())
@@ -182,7 +185,7 @@ def tilt(points: Floats, target: Floats, tame: float = TAME) -> Floats:
     return np.asarray(parts / parts.mean())
 
 
-def tilted(expected: Expected, points: Floats, labels: NDArray[Any]) -> Floats:
+def tilted(expected: Expected, points: Floats, labels: NDArray[np.str_]) -> Floats:
     """Return the weight of every text that moves each class to its expected mean; each class has mean 1."""
     weights = np.ones(len(points))
     for label in np.unique(labels):
@@ -198,12 +201,17 @@ def _rows(density: Density) -> Floats:
     mean = max(float(counts.mean()), MIN_ROWS)
     variance = max(float(counts.var()) - noise, 0.0)
     shrunk = mean + (counts - mean) * (variance / max(variance + noise, TINY))
-    return np.asarray(np.maximum(shrunk, max(mean / 5, MIN_ROWS if density.sigma else TINY)))
+    # A fifth of the mean: the sums are divided by this number, and a class that noise makes tiny would move far.
+    least = TINY
+    if density.sigma:
+        least = MIN_ROWS
+    return np.asarray(np.maximum(shrunk, max(mean / 5, least)))
 
 
 def _axes(centred: Floats) -> tuple[Floats, Floats]:
     """Return variances of texts along their principal axes, slightly levelled, and the axes as columns."""
     spread, axes = np.linalg.eigh(centred.T @ centred / len(centred))
+    # Rounding makes the smallest eigenvalues of few texts negative.
     spread = np.maximum(spread, 0.0)
     return (1 - ANYWHERE) * spread + ANYWHERE * spread.mean(), axes
 
@@ -214,15 +222,18 @@ def _posterior(shifts: Floats, noise: Floats, spread: Floats) -> Floats:
     All (classes, axes); `noise`: their variance; `spread` (axes,): the variance of texts.
     """
     classes = len(shifts)
+    # The shift common to all classes is their mean, to which classes with more noise contribute less.
     precise = 1 / np.maximum(noise, TINY)
     shares = precise / precise.sum(axis=0)
     common = (shares * shifts).sum(axis=0)
     of_common = 1 / precise.sum(axis=0)
     all_common = _reach(common[None], of_common[None], spread, USUAL_COMMON)
-    # part of the variance after subtracting the mean
     apart = shifts - common
+    # Part of the variance after subtracting the mean.
     left = max(1 - 1 / classes, TINY)
-    all_own = _reach(apart / np.sqrt(left), noise, spread, USUAL_OWN) if classes > 1 else 0.0
+    all_own = 0.0
+    if classes > 1:
+        all_own = _reach(apart / np.sqrt(left), noise, spread, USUAL_OWN)
     common_kept = (
         all_common * spread / (all_common * spread + of_common + all_own * spread / classes)
     )

@@ -3,10 +3,10 @@
 import json
 from dataclasses import asdict
 from operator import attrgetter
-from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.errors import InputError
@@ -82,7 +82,9 @@ def _chosen(tools: Tools, spec: VocabularySpec, release: ArtifactRef) -> pd.Data
     counts = tools.artifacts.read_table(release)["sum"].to_numpy() / info["steps"]
     least = spec.threshold * spec.noise.scale
     best = np.argsort(-counts, kind="stable")[: spec.kept]
-    best = best[counts[best] >= least] if spec.threshold else best
+    # Without a threshold a negative count may be among the best; 0 as a threshold would exclude it.
+    if spec.threshold:
+        best = best[counts[best] >= least]
     if not len(best):
         raise InputError(
             f"method.threshold: no term of the vocabulary reached {least:.1f} documents (threshold x noise). Lower it "
@@ -102,7 +104,7 @@ def _vectors(tools: Tools, table: ArtifactRef) -> ArtifactRef:
     return embed_once(tools, tools.term_embedder, terms, target, "embed terms")[0]
 
 
-def _table(tools: Tools, spec: DensitySpec, terms: Terms, drawn: Any) -> pd.DataFrame:
+def _table(tools: Tools, spec: DensitySpec, terms: Terms, drawn: NDArray[np.int64]) -> pd.DataFrame:
     words = tools.artifacts.read_table(terms.table)["term"].tolist()
     phrases = [json.dumps([words[number] for number in row], ensure_ascii=False) for row in drawn]
     labels = np.repeat(np.array(spec.labels, dtype=object), spec.count)
@@ -125,6 +127,7 @@ def phrases_as_texts(
 
     def make() -> ArtifactRef:
         counts = per_class(count, labels)
+        # Equal sequences of a class are one text, so some may be missing; they are recorded, not filled up.
         table = _table_phrase(tools, sequences, counts)
         missing = {
             label: count - int((table["label"] == label).sum()) for label, count in counts.items()

@@ -55,19 +55,22 @@ def draw_sequences(
     sequences = np.zeros((len(sums) * count, 0), dtype=np.int64)
     of_class = np.repeat(np.arange(len(sums)), count)
     for position in range(shape.length):
-        alone = shape.sampling == "independent"
-        index = 0 if alone else shape.member_for(position + 1)
-        after = _after(members[index], 0 if alone else position)
+        # Independent phrases have one density of single phrases, and no prefix.
+        depth = 0
+        index = 0
+        if shape.sampling == "iterative":
+            depth = position
+            index = shape.member_for(position + 1)
+        after = _after(members[index], depth)
+        excluded = position
+        if choice.repeats:
+            excluded = 0
         chosen = []
         for rows in np.array_split(
             np.arange(len(sequences)), max(1, -(-len(sequences) // ROWS_AT_ONCE))
         ):
-            before = _before(
-                members[index],
-                parts[index][of_class[rows]],
-                sequences[rows, : 0 if alone else position],
-            )
-            taken = sequences[rows, : 0 if choice.repeats else position]
+            before = _before(members[index], parts[index][of_class[rows]], sequences[rows, :depth])
+            taken = sequences[rows, :excluded]
             chosen.append(draw(_exclude(_product(before, after), taken), choice, rng))
         sequences = np.concatenate([sequences, np.concatenate(chosen)[:, None]], axis=1)
     return sequences
@@ -79,12 +82,15 @@ def draw(scores: Singles, choice: SequenceChoice, rng: np.random.Generator) -> I
     if 0 < choice.top < scores.shape[1]:
         least = np.partition(scores, -choice.top, axis=1)[:, -choice.top, None]
         allowed &= scores >= least
+    # Divided by the best before the power, which would overflow or underflow float32.
     best = np.maximum(scores.max(axis=1, keepdims=True), np.float32(1e-30))
     chances = np.where(allowed, np.maximum(scores, 0.0) / best, 0.0) ** np.float32(choice.sharpness)
     none = ~chances.any(axis=1)
     chances[none] = allowed[none]
+    # By inversion, in float64: a running sum of many small float32 chances stops growing.
     reached = np.cumsum(chances, axis=1, dtype=np.float64)
     drawn = (reached <= rng.random((len(scores), 1)) * reached[:, -1:]).sum(axis=1)
+    # Rounding may leave the last sum below the drawn number.
     return np.asarray(np.minimum(drawn, scores.shape[1] - 1), dtype=np.int64)
 
 

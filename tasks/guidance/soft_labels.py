@@ -32,7 +32,9 @@ def label_softly(
     path = f"runs/{tools.run_id}/soft_labels.parquet"
     parameters: dict[str, object] = {"labels": list(classes), "hard": hard}
     parameters |= {"embedder": tools.embedder.identity, "strength": STRENGTH}
-    parameters |= {"density": density.sha256, "unmoved": UNMOVED} if density else {"density": ""}
+    parameters["density"] = ""
+    if density is not None:
+        parameters |= {"density": density.sha256, "unmoved": UNMOVED}
     key = step_key(
         "soft_labels", parameters, {"samples": content([entry.samples for entry in written])}
     )
@@ -45,6 +47,7 @@ def label_softly(
         weights = None
         if density is not None:
             moved, weights = move_to_release(open_texts(tools, density, written), labels, vectors)
+        # Rounded: the last digits differ between machines, and the table's hash is an input of later keys.
         probabilities = np.round(soft_labels(vectors, moved, labels, classes, weights), DIGITS)
         table = samples[["sample_id", "label"]].assign(**{SOFT: probabilities.tolist()})
         if hard:

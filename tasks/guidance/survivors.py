@@ -62,6 +62,7 @@ def survivors(
 def _of_class(
     votes: pd.DataFrame, label: str, survival: Survival, sigma_int: float
 ) -> pd.DataFrame:
+    # The noisy votes are part of the seed: two iterations of a run must not draw the same lots.
     generator = np.random.default_rng(
         seed_of("survive", survival.seed, label, *votes["near"].tolist())
     )
@@ -69,8 +70,14 @@ def _of_class(
         votes["near"].to_numpy(dtype=np.float64) - survival.threshold * sigma_int, 0
     )
     count = survival.counts[label]
-    rule = _drawn if survival.rule == "draw" else _ranked
-    times = rule(passed, count, generator) if len(votes) else np.zeros(0, dtype=np.int64)
+    rule = _ranked
+    if survival.rule == "draw":
+        rule = _drawn
+    times = np.zeros(0, dtype=np.int64)
+    # A class without candidates has nothing to draw from.
+    if len(votes):
+        times = rule(passed, count, generator)
+    # The lot decides between equal scores, which are frequent: all counts below the threshold are 0.
     ranked = votes.assign(score=passed, times=times, lot=generator.permutation(len(votes)))
     ranked = ranked[ranked["times"] > 0].sort_values(
         ["score", "lot"], ascending=[False, True], kind="stable"
@@ -80,7 +87,9 @@ def _of_class(
 
 def _drawn(passed: Floats, count: int, generator: np.random.Generator) -> NDArray[np.int64]:
     total = passed.sum()
-    chances = passed / total if total > 0 else np.full(len(passed), 1 / len(passed))
+    chances = np.full(len(passed), 1 / len(passed))
+    if total > 0:
+        chances = passed / total
     return generator.multinomial(count, chances).astype(np.int64)
 
 

@@ -35,7 +35,9 @@ def weigh(
     Returns plm, share (of the votes, adds up to 1), weight (normalised, adds up to 1), in the order of `plms`.
     """
     uniform = np.full(len(plms), 1 / len(plms))
-    before = uniform if previous is None else _normalised([previous[plm] for plm in plms])
+    before = uniform
+    if previous is not None:
+        before = _normalised([previous[plm] for plm in plms])
     shares = uniform
     weights = uniform
     if transform is not None:
@@ -43,12 +45,13 @@ def weigh(
         shares = before
         weights = before
         if totals.sum() > 0:
+            # Noise can make a model's total negative, which no share can be.
             shares = _normalised(np.maximum(totals, 0))
             weights = np.ones_like(shares)
             np.divide(shares, sizes / sizes.sum(), out=weights, where=sizes > 0)
-            weights = _normalised(
-                np.exp(weights - weights.max()) if transform == "softmax" else weights
-            )
+            if transform == "softmax":
+                weights = np.exp(weights - weights.max())
+            weights = _normalised(weights)
     return pd.DataFrame({"plm": list(plms), "share": shares, "weight": weights})
 
 

@@ -106,6 +106,7 @@ def count_answers(facts: Sequence[IterationRecord], texts: pd.DataFrame) -> dict
     """Return the counts of each language model over all iterations; `texts`: those of the result."""
     sizes = {str(plm): int(size) for plm, size in texts["plm"].value_counts(sort=False).items()}
     cut = count_cut(texts)
+    # Also models without a text in the result: their answers are what the reader must see.
     plms = dict.fromkeys(
         [*sizes, *(plm for iteration in facts for plm in (*iteration.usable, *iteration.failures))]
     )
@@ -117,6 +118,7 @@ def _count(plm: str, facts: Sequence[IterationRecord], texts: int, cut: int) -> 
     for iteration in facts:
         tally.left_out.update(iteration.failures.get(plm, {}))
     answers = sum(iteration.usable.get(plm, 0) for iteration in facts) + tally.left_out.total()
+    # Endpoints are named "model at host"; a model may have had several.
     calls = [
         calls
         for iteration in facts

@@ -72,11 +72,11 @@ def mean_of(answers: Sequence[CellResult], row: str, column: str, metric: str) -
     values = list(_by_seed(answers, row, column, metric).values())
     if not values:
         return None
-    return Mean(
-        float(np.mean(values)),
-        float(np.std(values, ddof=1)) if len(values) > 1 else None,
-        len(values),
-    )
+    spread = None
+    # n - 1 is zero for one seed.
+    if len(values) > 1:
+        spread = float(np.std(values, ddof=1))
+    return Mean(float(np.mean(values)), spread, len(values))
 
 
 def is_unnoised(answers: Sequence[CellResult], row: str, column: str | None = None) -> bool:
@@ -124,7 +124,10 @@ def difference(
 
     error = float(np.std(pairs, ddof=1)) / math.sqrt(number)
     half = float(t.ppf((1 + CONFIDENCE) / 2, number - 1)) * error
-    p = 2 * float(t.sf(abs(mean) / error, number - 1)) if error > 0 else float(mean == 0)
+    # Equal differences have no error: they are certain, or certainly zero.
+    p = float(mean == 0)
+    if error > 0:
+        p = 2 * float(t.sf(abs(mean) / error, number - 1))
     return Difference(mean, mean - half, mean + half, number, p)
 
 
@@ -133,6 +136,7 @@ def adjusted(p_values: Sequence[float | None]) -> list[float | None]:
     measured = sorted((p, index) for index, p in enumerate(p_values) if p is not None)
     results: list[float | None] = [None] * len(p_values)
     highest = 0.0
+    # Never below the adjusted value of a smaller p: the order of p-values stays.
     for rank, (p, index) in enumerate(measured):
         results[index] = highest = max(highest, min(1.0, p * (len(measured) - rank)))
     return results
@@ -151,7 +155,9 @@ def verdict(
         return ""
     if p is None or p > 1 - CONFIDENCE:
         return "cannot be seen"
-    return "holds" if (measured.mean > 0) == (row > reference) else "does not hold"
+    if (measured.mean > 0) == (row > reference):
+        return "holds"
+    return "does not hold"
 
 
 def mean_curve(
@@ -167,6 +173,7 @@ def mean_curve(
         if (answer.row, answer.column) == (row, column) and answer.curve
     ]
     means = []
+    # Not strict: runs may have different numbers of iterations, and a mean over some seeds would jump at their end.
     for number, points in enumerate(zip(*curves, strict=False)):
         values = [point.get(metric) for point in points]
         measured = [value for value in values if value is not None]

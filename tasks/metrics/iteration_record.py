@@ -57,9 +57,9 @@ class IterationRecord:
 
     def value(self, metric: str) -> float | None:
         """Return a metric of this iteration; None where it was not measured."""
-        value: float | None = (
-            getattr(self, metric) if metric in FIRST_METRICS else self.guided.get(metric)
-        )
+        if metric not in FIRST_METRICS:
+            return self.guided.get(metric)
+        value: float | None = getattr(self, metric)
         return value
 
     def metrics(self) -> dict[str, float | None]:
@@ -84,7 +84,7 @@ class IterationRecord:
             f"dollars_estimated/{plm}": usage.estimated_dollars for plm, usage in self.usage.items()
         }
         rare |= {f"down/{plm}": 1.0 for plm in self.down}
-        # by model, not by host: two runs with other addresses can be compared
+        # By model, not by host: two runs with other addresses can be compared.
         for plm, calls in _added(
             [(name.partition(" at ")[0], c) for name, c in self.endpoints.items()], Traffic()
         ).items():
@@ -116,6 +116,7 @@ def record_iteration(
     privacy: tuple[float | None, int],
 ) -> IterationRecord:
     """Return the facts of an iteration; `weights`: of the next one, `privacy`: epsilon and releases so far."""
+    # Texts that look ahead are counted among the answers, but never join the data set.
     new = [texts for texts in written if texts.iteration == iteration]
     about = [(texts.plm, tools.artifacts.info(texts.samples)) for texts in new]
     left_out = [(plm, Counter(info["failures"])) for plm, info in about]
@@ -129,14 +130,16 @@ def record_iteration(
         for plm, info in about
         for host, counts in info.get("traffic", {}).items()
     ]
+    probe = "probe_accuracy"
+    # Measures of earlier versions are read when their run is reported again.
+    if probe not in measured:
+        probe = EARLIER_PROBE
     return IterationRecord(
         iteration=iteration,
         new=_added([(texts.plm, texts.samples.rows) for texts in new if not texts.looks_ahead], 0),
         total=measured["rows"],
         fid_reference=measured["fid_reference"],
-        probe_accuracy=measured[
-            "probe_accuracy" if "probe_accuracy" in measured else EARLIER_PROBE
-        ],
+        probe_accuracy=measured[probe],
         shortfall=_added([(plm, sum(info["shortfall"].values())) for plm, info in about], 0),
         failures={plm: dict(reasons) for plm, reasons in _added(left_out, Counter()).items()},
         down={texts.plm: texts.down for texts in new if texts.down},
@@ -170,34 +173,45 @@ def _added(parts: Sequence[tuple[str, Sum]], nothing: Sum) -> dict[str, Sum]:
     return sums
 
 
-def table(facts: IterationRecord) -> list[dict[str, Any]]:
+def table(facts: IterationRecord) -> list[dict[str, object]]:
     """Return one row per PLM, for a table."""
-    return [
-        {
-            "PLM": plm,
-            "new samples": count,
-            "weight for the next iteration": round(facts.weights[plm], 3)
-            if plm in facts.weights
-            else None,
-            "missing": facts.shortfall.get(plm, 0),
-            "cut": facts.cut.get(plm, 0),
-            "first of several": facts.several.get(plm, 0),
-            "state": f"DOWN: {facts.down[plm]}" if plm in facts.down else "wrote",
-            "left out": ", ".join(
-                f"{reason} {n}" for reason, n in facts.failures.get(plm, {}).items()
-            )
-            or "none",
-        }
-        for plm, count in facts.new.items()
-    ]
+    rows: list[dict[str, object]] = []
+    for plm, count in facts.new.items():
+        weight = facts.weights.get(plm)
+        if weight is not None:
+            weight = round(weight, 3)
+        state = "wrote"
+        if plm in facts.down:
+            state = f"DOWN: {facts.down[plm]}"
+        left_out = [f"{reason} {n}" for reason, n in facts.failures.get(plm, {}).items()]
+        rows.append(
+            {
+                "PLM": plm,
+                "new samples": count,
+                "weight for the next iteration": weight,
+                "missing": facts.shortfall.get(plm, 0),
+                "cut": facts.cut.get(plm, 0),
+                "first of several": facts.several.get(plm, 0),
+                "state": state,
+                "left out": ", ".join(left_out) or "none",
+            }
+        )
+    return rows
 
 
 def line(facts: IterationRecord, dollars: float) -> str:
     """Describe the iteration in one line: texts, FID, probe, epsilon, dollars."""
     parts = [f"{facts.total} texts"]
-    parts += [f"FID {facts.fid:.3f}"] if facts.fid is not None else []
-    parts += [f"probe {facts.probe_accuracy:.1%}"] if facts.probe_accuracy is not None else []
-    parts.append("NOT PRIVATE" if facts.epsilon is None else f"epsilon {facts.epsilon:.3g}")
-    parts += [f"${dollars:.4f}"] if dollars else []
-    parts += [f"DOWN: {', '.join(facts.down)}"] if facts.down else []
+    if facts.fid is not None:
+        parts.append(f"FID {facts.fid:.3f}")
+    if facts.probe_accuracy is not None:
+        parts.append(f"probe {facts.probe_accuracy:.1%}")
+    if facts.epsilon is None:
+        parts.append("NOT PRIVATE")
+    else:
+        parts.append(f"epsilon {facts.epsilon:.3g}")
+    if dollars:
+        parts.append(f"${dollars:.4f}")
+    if facts.down:
+        parts.append(f"DOWN: {', '.join(facts.down)}")
     return " | ".join(parts)

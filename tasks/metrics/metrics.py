@@ -1,14 +1,13 @@
 """Measures of synthetic text: FID, MMD, coverage, lengths, a map."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from connectors.interfaces.errors import InputError
 
-Vectors = NDArray[np.floating[Any]]
+Vectors = NDArray[np.floating]
 Factor = NDArray[np.float64]
 
 _BLOCK = 2048
@@ -31,6 +30,7 @@ def fid(a: Vectors, b: Vectors) -> float:
     mean_a, factor_a = _gaussian(first)
     mean_b, factor_b = _gaussian(second)
     difference = mean_a - mean_b
+    # The nuclear norm, because a square root of S_a S_b is complex and inexact for singular covariances.
     common = np.linalg.svd(factor_a @ factor_b.T, compute_uv=False).sum()
     distance = difference @ difference + (factor_a**2).sum() + (factor_b**2).sum() - 2.0 * common
     return max(0.0, float(distance))
@@ -45,6 +45,7 @@ def mmd(synthetic: Vectors, reference: Vectors) -> float:
     """
     a = _as_float64(synthetic)
     b = _as_float64(reference)
+    # The median of a part of the rows is close enough for a scale.
     few = b[:_BLOCK]
     scale = max(
         float(np.median(_squared(few, few)[np.triu_indices(len(few), 1)])), np.finfo(float).tiny
@@ -81,6 +82,7 @@ def map_2d(vectors: Vectors) -> NDArray[np.float32]:
     left, lengths, _ = np.linalg.svd(rows - rows.mean(axis=0), full_matrices=False)
     points = (left * lengths)[:, :2]
     largest = points[np.abs(points).argmax(axis=0), np.arange(points.shape[1])]
+    # The sign of an axis depends on the linear algebra of the machine.
     points *= np.where(largest < 0, -1.0, 1.0)
     flat = np.zeros((len(rows), 2), dtype=np.float32)
     flat[:, : points.shape[1]] = points
@@ -122,6 +124,7 @@ def _blocks(rows: Vectors) -> Iterator[Factor]:
 
 
 def _squared(a: Factor, b: Factor) -> Factor:
+    # One matrix product instead of differences of all pairs; rounding can leave equal vectors slightly below zero.
     distances = (a**2).sum(axis=1)[:, None] + (b**2).sum(axis=1) - 2.0 * (a @ b.T)
     return np.asarray(np.maximum(distances, 0.0), dtype=np.float64)
 
@@ -153,7 +156,9 @@ def _finite(rows: Factor) -> Factor:
 
 def thin(vectors: Vectors, most: int, seed: int) -> Vectors:
     """Return at most `most` vectors, sampled with `seed`, in their original order."""
-    return vectors if len(vectors) <= most else vectors[thinned(len(vectors), most, seed)]
+    if len(vectors) <= most:
+        return vectors
+    return vectors[thinned(len(vectors), most, seed)]
 
 
 def thinned(rows: int, most: int, seed: int) -> NDArray[np.int64]:

@@ -30,6 +30,7 @@ class LabelledRows:
     vectors: Matrix
 
 
+# Without slots, which leave `cached_property` no place for its value.
 @dataclass(frozen=True)
 class MetricInput:
     """All texts of a run so far, and the public or test rows to compare them with.
@@ -45,19 +46,18 @@ class MetricInput:
 
     def texts_of(self, most: int | None) -> Matrix:
         """Return the vectors of at most `most` random texts."""
-        vectors = self.texts.vectors
-        return vectors if most is None else thin(vectors, most, self.seed)
+        if most is None:
+            return self.texts.vectors
+        return thin(self.texts.vectors, most, self.seed)
 
     @cached_property
     def coverage(self) -> tuple[float | None, float | None]:
         """Precision and recall of the texts; None if there are too few rows."""
         ours = self.texts_of(COVERED)
         real = thin(self.real.vectors, COVERED, self.seed)
-        return (
-            (None, None)
-            if min(len(ours), len(real)) <= NEIGHBOURS
-            else precision_recall(ours, real)
-        )
+        if min(len(ours), len(real)) <= NEIGHBOURS:
+            return None, None
+        return precision_recall(ours, real)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,17 +86,19 @@ class Metric:
 
     def heading(self, reference: str = "") -> str:
         """Return the title with its direction where lower is better, and the reference rows if it needs some."""
-        title = (
-            f"{self.title}, against {reference} rows"
-            if reference and self.needs == "reference"
-            else self.title
-        )
-        return f"{title} (lower is better)" if self.higher_is_better is False else title
+        title = self.title
+        if reference and self.needs == "reference":
+            title += f", against {reference} rows"
+        # None: neither direction is better.
+        if self.higher_is_better is False:
+            title += " (lower is better)"
+        return title
 
 
 def _probe(rows: MetricInput) -> float | None:
     if set(rows.real.labels) == {NO_CLASS}:
         return None
+    # Imported here: it needs scikit-learn, and most readers of this list need its names alone.
     from tasks.students.heads import probe_accuracy
 
     texts = rows.texts
@@ -104,6 +106,7 @@ def _probe(rows: MetricInput) -> float | None:
     return probe_accuracy(texts.vectors, list(texts.labels), real.vectors, list(real.labels))
 
 
+# Tables and columns have the order of this list.
 METRICS = (
     Metric(
         name="fid",
@@ -223,6 +226,7 @@ def all_metrics() -> tuple[Metric, ...]:
 
 @cache
 def _installed() -> tuple[Metric, ...]:
+    # By name: packages are found in the order of their folders, which differs between machines.
     return tuple(
         point.load() for point in sorted(entry_points(group=GROUP), key=lambda point: point.name)
     )

@@ -58,15 +58,23 @@ class Accuracy:
 
         tail = (1 - CONFIDENCE) / 2
         wrong = self.rows - self.right
-        low = float(betaincinv(self.right, wrong + 1, tail)) if self.right else 0.0
-        high = float(betaincinv(self.right + 1, wrong, 1 - tail)) if wrong else 1.0
+        # The beta distribution is undefined at both ends, where the bound is the end itself.
+        low = 0.0
+        high = 1.0
+        if self.right:
+            low = float(betaincinv(self.right, wrong + 1, tail))
+        if wrong:
+            high = float(betaincinv(self.right + 1, wrong, 1 - tail))
         return low, high
 
     def __str__(self) -> str:
         low, high = self.interval
-        learned = "" if self.texts is None else f", {self.texts:,} texts"
-        lost = "" if self.loss is None else f", loss {self.loss:.2f} nats"
-        return f"{_percent(self.value)} ({100 * low:.0f}-{100 * high:.0f}{learned}{lost})"
+        parts = [f"{100 * low:.0f}-{100 * high:.0f}"]
+        if self.texts is not None:
+            parts.append(f"{self.texts:,} texts")
+        if self.loss is not None:
+            parts.append(f"loss {self.loss:.2f} nats")
+        return f"{_percent(self.value)} ({', '.join(parts)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +136,9 @@ class Measured:
     remark: str = ""
 
     def __str__(self) -> str:
-        return f"{self.title} {self.accuracy}" + (f", {self.remark}" if self.remark else "")
+        if not self.remark:
+            return f"{self.title} {self.accuracy}"
+        return f"{self.title} {self.accuracy}, {self.remark}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,26 +201,26 @@ class Usefulness:
     def measured(self) -> tuple[Measured, ...]:
         """All accuracies, the run's first."""
         baseline = self.baseline
-        probe = (
-            ""
-            if baseline is None or baseline.student == self.student
-            else f"{baseline.student} classifier"
-        )
         accuracies: dict[str, tuple[Accuracy | None, str]] = {
             "accuracy": (self.run, ""),
             "adapted_accuracy": (self.adapted, ""),
             "release_accuracy": (self.release, ""),
         }
         if baseline is not None:
-            if probe or baseline.guided.texts != self.run.texts:
-                accuracies["guided_accuracy"] = baseline.guided, probe
-            labels = "soft labels" if baseline.floor is baseline.soft else "labels as written"
-            labels = "" if self.student == NEXT_WORD else labels
-            accuracies["zero_shot_accuracy"] = (
-                baseline.floor,
-                f"{probe}, {labels}" if probe else labels,
-            )
-        titles = ACCURACIES if self.run.texts is not None else {**ACCURACIES, "accuracy": ON_ROWS}
+            remarks = []
+            if baseline.student != self.student:
+                remarks.append(f"{baseline.student} classifier")
+            # With the same classifier and as many texts, the arm would repeat the run's accuracy.
+            if remarks or baseline.guided.texts != self.run.texts:
+                accuracies["guided_accuracy"] = baseline.guided, "".join(remarks)
+            if self.student != NEXT_WORD and baseline.floor is baseline.soft:
+                remarks.append("soft labels")
+            elif self.student != NEXT_WORD:
+                remarks.append("labels as written")
+            accuracies["zero_shot_accuracy"] = baseline.floor, ", ".join(remarks)
+        titles = dict(ACCURACIES)
+        if self.run.texts is None:
+            titles["accuracy"] = ON_ROWS
         return tuple(
             Measured(name, self.of_student(titles[name].format(self.reads)), accuracy, remark)
             for name, (accuracy, remark) in accuracies.items()
@@ -219,12 +229,16 @@ class Usefulness:
 
     def of_student(self, text: str) -> str:
         """Return a text about a classifier in the words of this run's kind of student."""
-        return text.replace("classifier", "next-word model") if self.student == NEXT_WORD else text
+        if self.student != NEXT_WORD:
+            return text
+        return text.replace("classifier", "next-word model")
 
     @property
     def unit(self) -> str:
         """The things that accuracies count."""
-        return "words of the test rows" if self.student == NEXT_WORD else "test rows"
+        if self.student == NEXT_WORD:
+            return "words of the test rows"
+        return "test rows"
 
     @property
     def above_chance(self) -> bool:
@@ -248,6 +262,7 @@ class Usefulness:
     @property
     def gain(self) -> Gain | None:
         """Accuracy of the exported texts above the best floor; None without a floor, or for next-word models."""
+        # An accuracy of next words depends on the words of the texts; their losses are compared instead.
         floors = [measured for measured in self.measured if measured.name in FLOORS]
         if not floors or self.run.texts is None or self.run.loss is not None:
             return None
@@ -261,10 +276,10 @@ class Usefulness:
     @property
     def basis(self) -> str:
         """The test rows, the interval, and why there is no baseline."""
-        missing = (
-            f"; no baseline without private data: {self.unmeasured}" if self.unmeasured else ""
-        )
-        return f"{self.run.rows:,} {self.unit}, {INTERVAL} intervals{missing}"
+        basis = f"{self.run.rows:,} {self.unit}, {INTERVAL} intervals"
+        if self.unmeasured:
+            basis += f"; no baseline without private data: {self.unmeasured}"
+        return basis
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -287,12 +302,13 @@ class Usefulness:
         """Return the numbers under the names for experiment tracking."""
         metrics = {"baseline/chance": self.chance}
         for measured in self.measured:
-            name = f"{'baseline' if measured.name in BASELINES else 'student'}/{measured.name}"
+            name = f"student/{measured.name}"
+            if measured.name in BASELINES:
+                name = f"baseline/{measured.name}"
             low, high = measured.accuracy.interval
             metrics |= {name: measured.accuracy.value, f"{name}_low": low, f"{name}_high": high}
-            metrics |= (
-                {} if measured.accuracy.loss is None else {f"{name}_loss": measured.accuracy.loss}
-            )
+            if measured.accuracy.loss is not None:
+                metrics[f"{name}_loss"] = measured.accuracy.loss
         if self.baseline is not None:
             metrics["baseline/texts"] = float(self.baseline.zero_shot.texts or 0)
         return metrics
@@ -306,6 +322,19 @@ class Usefulness:
     def summary(self) -> dict[str, Any]:
         """Return the values for `--json`."""
         baseline = self.baseline
+        above_zero_shot = None
+        # All keys exist in every summary: readers need not know which of them a run has.
+        arms: dict[str, object] = dict.fromkeys(
+            ("zero_shot", "zero_shot_soft", "guided", "baseline_student")
+        )
+        if baseline is not None:
+            above_zero_shot = self.above_zero_shot
+            arms = {
+                "zero_shot": _values(baseline.zero_shot),
+                "zero_shot_soft": _values(baseline.soft),
+                "guided": _values(baseline.guided),
+                "baseline_student": baseline.student,
+            }
         return {
             "test_rows": self.run.rows,
             "chance": self.chance,
@@ -313,14 +342,11 @@ class Usefulness:
             "adapted": _values(self.adapted),
             "release": _values(self.release),
             "interval": INTERVAL,
-            "zero_shot": _values(baseline.zero_shot) if baseline else None,
-            "zero_shot_soft": _values(baseline.soft) if baseline else None,
-            "guided": _values(baseline.guided) if baseline else None,
-            "baseline_student": baseline.student if baseline else None,
+            **arms,
             "unmeasured": self.unmeasured,
             "gain": self.gain and _gain(self.gain),
             "above_chance": self.above_chance,
-            "above_zero_shot": self.above_zero_shot if baseline else None,
+            "above_zero_shot": above_zero_shot,
             "line": self.line,
             "lines": [str(measured) for measured in self.measured],
             "basis": self.basis,
@@ -328,7 +354,7 @@ class Usefulness:
         }
 
 
-def _gain(gain: Gain) -> dict[str, Any]:
+def _gain(gain: Gain) -> dict[str, object]:
     numbers = {"points": gain.points, "low": gain.low, "high": gain.high}
     return numbers | {
         "floor": gain.floor.name,
@@ -337,12 +363,15 @@ def _gain(gain: Gain) -> dict[str, Any]:
     }
 
 
-def _values(accuracy: Accuracy | None) -> dict[str, Any] | None:
+def _values(accuracy: Accuracy | None) -> dict[str, object] | None:
     if accuracy is None:
         return None
     low, high = accuracy.interval
-    loss = {} if accuracy.loss is None else {"loss": accuracy.loss}
-    return {"value": accuracy.value, "low": low, "high": high, "texts": accuracy.texts} | loss
+    values: dict[str, object] = {"value": accuracy.value, "low": low, "high": high}
+    values["texts"] = accuracy.texts
+    if accuracy.loss is not None:
+        values["loss"] = accuracy.loss
+    return values
 
 
 def _percent(share: float) -> str:

@@ -8,13 +8,13 @@ from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
-from typing import Any
+from logging import Logger, LoggerAdapter
 
 from prefect import get_run_logger, runtime
 from prefect.exceptions import MissingContextError
 from prefect.logging import get_logger
 
-Show = Callable[[], Any]
+Show = Callable[[], object]
 FLUSH_TIMEOUT_SECONDS = 60.0
 """Timeout of the last flush of a run; a server on SQLite can be that slow."""
 
@@ -23,6 +23,7 @@ class Page:
     """A queue of artifacts of this process's flow runs, published one by one in the background."""
 
     def __init__(self) -> None:
+        # One thread: artifacts appear in the order in which the run has made them.
         self._publisher = ThreadPoolExecutor(1, "page")
         self._waiting: defaultdict[str | None, list[Future[None]]] = defaultdict(list)
         self._lock = threading.Lock()
@@ -40,6 +41,7 @@ class Page:
         with self._lock:
             waiting = self._waiting.pop(runtime.flow_run.id, [])
         late = wait(waiting, seconds).not_done
+        # Queued ones are dropped; the one that is being published cannot be stopped.
         for future in late:
             future.cancel()
         if late:
@@ -64,7 +66,7 @@ def _show(show: Show) -> None:
             )
 
 
-def _logger() -> Any:
+def _logger() -> Logger | LoggerAdapter[Logger]:
     """Return the run's logger; outside a run, Prefect's."""
     try:
         return get_run_logger()

@@ -31,11 +31,18 @@ from tasks.steps.values import TextTable
 Parameters = ParamSpec("Parameters")
 Value = TypeVar("Value")
 
+Step = Callable[..., Any]
+"""A function that is declared as a step, or its task."""
+
+AnyFuture = PrefectFuture[Any]
+AnyState = State[Any]
+AnyTask = Task[Any, Any]
+
 MODEL_DOWN = "Model down"
 """Name of the state of a step whose model did not answer."""
 
 
-def submit_step(step: Callable[..., Any], *arguments: Any) -> PrefectFuture[Any]:
+def submit_step(step: Step, *arguments: object) -> AnyFuture:
     """Submit one step; on the run's page it follows the steps that made its arguments.
 
     Prefect searches all arguments twice, down to the last number, for results of other steps. On ten tables of texts
@@ -44,27 +51,31 @@ def submit_step(step: Callable[..., Any], *arguments: Any) -> PrefectFuture[Any]
     return task_of(step).submit(*map(opaque, arguments), wait_for=_upstream(arguments))
 
 
-def _upstream(arguments: Sequence[Any]) -> list[opaque]:
+def _upstream(arguments: Sequence[object]) -> list[opaque]:
     """Return the parts of the arguments that other steps made."""
     return [
         opaque(part) for value in arguments for part in _parts(value) if get_state_for_result(part)
     ]
 
 
-def _parts(value: Any) -> Iterator[Any]:
+def _parts(value: object) -> Iterator[object]:
     """Yield the parts that steps exchange: tables of texts, references, values."""
     if value is None or (isinstance(value, str) and not value):
-        return  # a process has one empty string object, which is part of every step's result
+        # A process has one empty string object, which is part of every step's result.
+        return
     yield value
-    if isinstance(value, (tuple, list, Mapping)):
-        for item in chain(value, value.values() if isinstance(value, Mapping) else ()):
+    if isinstance(value, Mapping):
+        for item in chain(value, value.values()):
+            yield from _parts(item)
+    elif isinstance(value, (tuple, list)):
+        for item in value:
             yield from _parts(item)
     elif is_dataclass(value) and not isinstance(value, (TextTable, ArtifactRef)):
         for field in fields(value):
             yield from _parts(getattr(value, field.name))
 
 
-def run_step(step: Callable[..., Any], *arguments: Any) -> Any:
+def run_step(step: Step, *arguments: object) -> Any:
     """Run one step and return its value; the UI shows its state name ('Reused').
 
     If steps run in threads of this process, the step uses the waiting flow's thread. Handing it to another thread and
@@ -80,12 +91,16 @@ def run_step(step: Callable[..., Any], *arguments: Any) -> Any:
 
 def _in_threads() -> bool:
     """Return whether threads of this process, not a cluster, run the flow run's steps."""
+    # Outside a flow run there is no runner; steps are submitted.
     context = FlowRunContext.get()
-    runner = context.task_runner if context else None
+    if context is None:
+        return False
+    # A runner of another package says so by an attribute.
+    runner = context.task_runner
     return isinstance(runner, ThreadPoolTaskRunner) or getattr(runner, "in_threads", False)
 
 
-def value_of(started: PrefectFuture[Any]) -> Any:
+def value_of(started: AnyFuture) -> Any:
     """Wait for one step and return its value."""
     if not isinstance(started, PrefectConcurrentFuture):
         return started.result()
@@ -93,65 +108,75 @@ def value_of(started: PrefectFuture[Any]) -> Any:
     return _value(started.state)
 
 
-def _value(state: State[Any]) -> Any:
+def _value(state: AnyState) -> Any:
     """Return the result of a finished step, or raise its error.
 
     Reads the result directly; Prefect would use another thread.
     """
     made = state.data
-    return (
-        made.result if state.is_completed() and isinstance(made, ResultRecord) else state.result()
-    )
+    if state.is_completed() and isinstance(made, ResultRecord):
+        return made.result
+    return state.result()
 
 
-def results(steps: Sequence[PrefectFuture[Any]]) -> list[Any]:
+def results(steps: Sequence[AnyFuture]) -> list[Any]:
     """Return the values of steps that run concurrently."""
     return [value_of(future) for future in steps]
 
 
-def outcome(value: Any, ref: ArtifactRef | None, why: str) -> State[Any]:
+def outcome(value: object, ref: ArtifactRef | None, why: str) -> AnyState:
     """Return the state of a finished step, 'Reused' or 'Completed', with its reason."""
+    name = "Reused"
     if ref is not None:
         get_run_logger().info("%s: %s", ref.path, why)
-    return Completed(
-        name="Reused" if ref is None or ref.reused else "Completed", message=why, data=value
-    )
+        if not ref.reused:
+            name = "Completed"
+    return Completed(name=name, message=why, data=value)
 
 
 def task_step(
     run_name: str, runs_in_flow_process: StepPredicate | None = None, **options: Any
-) -> Callable[[Callable[..., Any]], Task[Any, Any]]:
+) -> Callable[[Step], AnyTask]:
     """Declare a function that returns a state as a task without Prefect cache; the artifact store decides reuse.
 
     `runs_in_flow_process`: as of StepOptions. No tags: for each tagged task run Prefect requests a slot from its
     server, 2 seconds on an idle connection.
     """
+    # No cache of Prefect: it has no reasons, and treats a store that does not respond as a miss.
     declared: Any = partial(
         task, task_run_name=run_name, cache_policy=NO_CACHE, persist_result=False, **options
     )
 
-    def declare(function: Any) -> Any:
+    def declare(function: Step) -> AnyTask:
         wrapped: Any = named(function)
         wrapped.runs_in_flow_process = runs_in_flow_process
-        return declared(wrapped)
+        declared_task: AnyTask = declared(wrapped)
+        return declared_task
 
     return declare
 
 
 @cache
-def task_of(function: Any) -> Task[Any, Any]:
+def task_of(function: Any) -> AnyTask:
     """Return the Prefect task of a function that `tasks.steps.step` declares; a task is returned unchanged."""
     if isinstance(function, Task):
         return function
     options: StepOptions = function.step
 
     @wraps(function)
-    def run(tools: Tools, *arguments: Any, **named_arguments: Any) -> State[Any]:
+    def run(tools: Tools, *arguments: Any, **named_arguments: Any) -> AnyState:
         made, why = function(tools, *arguments, **named_arguments)
-        value = options.value(tools, made) if options.value else made
-        return outcome(value, options.artifact(made) if options.artifact else made, why)
+        value = made
+        ref = made
+        if options.value is not None:
+            value = options.value(tools, made)
+        if options.artifact is not None:
+            ref = options.artifact(made)
+        return outcome(value, ref, why)
 
-    more = {} if options.retries is None else {"retries": options.retries}
+    more: dict[str, object] = {}
+    if options.retries is not None:
+        more["retries"] = options.retries
     return task_step(options.name, options.runs_in_flow_process, **more)(run)
 
 
@@ -160,6 +185,7 @@ def named(function: Callable[Parameters, Value]) -> Callable[Parameters, Value]:
 
     @wraps(function)
     def run_named(*arguments: Parameters.args, **options: Parameters.kwargs) -> Value:
+        # In every step: on a cluster it may be the first one of its process, whose logs are not guarded yet.
         guard_logs()
         cancellation.raise_if_stopped()
         try:

@@ -3,19 +3,27 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from prefect import Task, get_run_logger
-from prefect.client.schemas.objects import State
+from prefect import get_run_logger
 from prefect.futures import as_completed
 from prefect.states import Completed
 
-from tasks.prefect.runtime import MODEL_DOWN, outcome, results, submit_step, task_step, value_of
+from tasks.prefect.runtime import (
+    MODEL_DOWN,
+    AnyState,
+    AnyTask,
+    outcome,
+    results,
+    submit_step,
+    task_step,
+    value_of,
+)
 from tasks.steps.tools import Tools
 from tasks.steps.values import TextTable
 from tasks.writing.generate import WriteJob
 from tasks.writing.texts import embed_samples, write_samples
 
 
-def embedded(tools: Tools, by: Task[..., Any], jobs: Sequence[WriteJob]) -> list[TextTable]:
+def embedded(tools: Tools, by: AnyTask, jobs: Sequence[WriteJob]) -> list[TextTable]:
     """Run a step (generate, vary) for all jobs concurrently; return embedded texts."""
     new = [submit_step(by, tools, job) for job in jobs]
     # The embedding step gets a value, not a future: for a future Prefect would request the state from its server, and
@@ -34,7 +42,7 @@ def uses_remote_model(parameters: Mapping[str, Any]) -> bool:
     return bool(getattr(parameters["tools"].model(parameters["job"].plm), "destinations", ()))
 
 
-def write(tools: Tools, job: WriteJob) -> State[Any]:
+def write(tools: Tools, job: WriteJob) -> AnyState:
     """Generate texts with one PLM; return them."""
     ref, why = write_samples(tools, job)
     down = tools.artifacts.info(ref)["down"]

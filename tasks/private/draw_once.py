@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from connectors.interfaces.artifacts import ArtifactRef, StepKey
 from connectors.interfaces.errors import LedgerError
@@ -22,7 +22,7 @@ def write_release(
     dataset: str,
     target: tuple[str, StepKey],
     release: Callable[[], StoredRelease],
-    read_output: Callable[[bytes], tuple[pd.DataFrame, Mapping[str, Any]]],
+    read_output: Callable[[bytes], tuple[pd.DataFrame, Mapping[str, object]]],
     check: Callable[[], None] = lambda: None,
 ) -> tuple[ArtifactRef, str]:
     """Write the output of a release once to `target` (path, key).
@@ -41,9 +41,13 @@ def write_release(
                 "lost or replaced. Restore it from a backup. No noise was drawn."
             )
         return existing, why
+    # A release in the ledger is only read: no check may refuse what is already paid for.
     if not tools.ledger.released(dataset, key.key):
         check()
     drawn = release()
     table, info = read_output(drawn.output)
+    # Outside the transaction: a crash before this line loses a file, which the ledger gives back without a charge.
     ref = tools.artifacts.write_table(path, table, key, {**info, "ledger_entry": drawn.entry_hash})
-    return (replace(ref, reused=True), READ_BACK) if drawn.reused else (ref, why)
+    if drawn.reused:
+        return replace(ref, reused=True), READ_BACK
+    return ref, why

@@ -35,6 +35,9 @@ NAME: Final = "made-up"
 
 KEY: Final = StepKey("audit", 1)
 
+Arrays = dict[str, NDArray[Any]]
+"""Arrays of one file by name."""
+
 
 class MemoryLedger:
     """A ledger without cap that draws every release and stores none."""
@@ -59,12 +62,15 @@ class MemoryStore:
     """Private arrays in memory: embeddings of records, steps of a training."""
 
     def __init__(self) -> None:
-        self._arrays: dict[str, dict[str, NDArray[Any]]] = {}
+        self._arrays: dict[str, Arrays] = {}
 
-    def read_private_arrays(self, path: str) -> dict[str, NDArray[Any]] | None:
+    def read_private_arrays(self, path: str) -> Arrays | None:
         """Return a copy of the arrays, None if there are none."""
         arrays = self._arrays.get(path)
-        return None if arrays is None else dict(arrays)
+        if arrays is None:
+            return None
+        # A copy, as a file would give: the readers take entries out of it.
+        return dict(arrays)
 
     def write_private_arrays(self, path: str, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Store arrays."""
@@ -129,9 +135,11 @@ def tools_of(
     persons: Sequence[str] | None = None,
 ) -> MadeUpTools:
     """Return tools whose private records are these, different texts with one vector each."""
-    columns = {"row": range(len(texts)), "text": list(texts), "label": list(labels)}
-    frame = pd.DataFrame(columns if persons is None else columns | {"person": list(persons)})
-    where = RowsRef(NAME, person=None if persons is None else "person")
+    frame = pd.DataFrame({"row": range(len(texts)), "text": list(texts), "label": list(labels)})
+    where = RowsRef(NAME)
+    if persons is not None:
+        frame["person"] = list(persons)
+        where = RowsRef(NAME, person="person")
     # Only an error creates this folder.
     folder = Path(tempfile.gettempdir()) / f"wasp-audit-{secrets.token_hex(8)}"
     # The records never change, so their fingerprint is a constant.

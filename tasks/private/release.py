@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from connectors.interfaces.ledger import Charge
@@ -54,7 +54,7 @@ class AuditCase:
 
     kind: str
     charge: Charge
-    claim: Mapping[str, Any] | None = None
+    claim: Mapping[str, object] | None = None
     attack: Callable[[], Attack] | None = None
 
 
@@ -65,9 +65,8 @@ class Release(Protocol):
     def name(self) -> str:
         """Name of the release, unique in a run."""
 
-    if (
-        TYPE_CHECKING
-    ):  # a dataclass would take a property that it inherits for the default of its field
+    # A dataclass would take a property that it inherits for the default of its field.
+    if TYPE_CHECKING:
 
         @property
         def noise(self) -> ReleaseNoise | None:

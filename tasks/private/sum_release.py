@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tasks.accounting.guarantee import epsilon_text, finite
@@ -61,7 +61,9 @@ class SumRelease(Release):
     def plan(self) -> Sequence[str]:
         """Return the noise of the sums."""
         noise = self.noise
-        kind = "NONE: NOT PRIVATE" if noise.kind == "none" else noise.kind.capitalize()
+        kind = noise.kind.capitalize()
+        if noise.kind == "none":
+            kind = "NONE: NOT PRIVATE"
         stated = epsilon_text(finite(noise.epsilon_stated))
         exact = epsilon_text(finite(noise.epsilon_exact))
         return (
@@ -77,6 +79,7 @@ class SumRelease(Release):
             return [
                 f"{self.name}: released without noise ({UNNOISED}), so the result is NOT PRIVATE"
             ]
+        # The grid of integer noise may cost a millionth more than requested; a paper's noise costs several times more.
         if noise.epsilon_exact <= noise.epsilon_stated * (1 + 1e-6):
             return []
         return [
@@ -88,13 +91,14 @@ class SumRelease(Release):
     def outcome(self) -> Released:
         """Return the release as a sentence, and its values without noise."""
         noise = self.noise
+        text = f"{self.text} (epsilon {noise.epsilon_exact:.4g})"
+        released = Released(self.name, self.group, text, self.affected)
+        if noise.kind != "none":
+            return released
         exposed = UnnoisedUse(
             f"{self.text}, without noise", f"{self.name}/release.parquet", UNNOISED
         )
-        text = f"{self.text} (epsilon {noise.epsilon_exact:.4g})"
-        return Released(
-            self.name, self.group, text, self.affected, (exposed,) if noise.kind == "none" else ()
-        )
+        return replace(released, unnoised=(exposed,))
 
     def audits(self) -> tuple[AuditCase, ...]:
         """Return the audit of the sums; none without noise."""

@@ -63,6 +63,7 @@ class NoisySums:
 
     def to_bytes(self) -> bytes:
         """Serialise the sums; equal sums give the same bytes on every machine."""
+        # Low byte first, whatever the machine: the ledger stores these bytes and later versions read them.
         flat = self.sums.astype("<i8").ravel()
         body = (
             HEAD.pack(MAGIC, FORMAT, 3, self.steps, self.scale_int, len(self.sums), 1, len(flat))
@@ -84,6 +85,7 @@ class NoisySums:
         """Return the sums of `to_bytes`; ArtifactError if damaged or another type."""
         body = stored[:-32]
         digest = stored[-32:]
+        # The hash comes first: a damaged header would be read as another format, with the wrong advice.
         if len(body) < HEAD.size or hashlib.sha256(body).digest() != digest:
             raise ArtifactError(
                 "The stored output of a release is damaged; restore the ledger from its backup."
@@ -142,7 +144,7 @@ def write_sums(
     tools: Tools,
     job: SumJob[Any],
     clean: Callable[[], CleanSums],
-    info: Mapping[str, Any] = MappingProxyType({}),
+    info: Mapping[str, object] = MappingProxyType({}),
     check: Callable[[], None] = lambda: None,
 ) -> tuple[ArtifactRef, str]:
     """Write the noisy sums of `clean` once, with further `info`, to release.parquet of their part.
@@ -151,14 +153,12 @@ def write_sums(
     """
     target = f"runs/{tools.run_id}/{job.noise.privacy.part}/release.parquet", job.key
 
-    def read_output(output: bytes) -> tuple[pd.DataFrame, dict[str, Any]]:
+    def read_output(output: bytes) -> tuple[pd.DataFrame, dict[str, object]]:
         import pandas as pd
 
         sums = NoisySums.from_bytes(output)
-        return pd.DataFrame(sums.columns()), {
-            "steps": sums.steps,
-            "scale_int": sums.scale_int,
-        } | dict(info)
+        facts = {"steps": sums.steps, "scale_int": sums.scale_int, **info}
+        return pd.DataFrame(sums.columns()), facts
 
     return write_release(
         tools,
@@ -177,6 +177,8 @@ def release_sums(tools: Tools, job: SumJob[Any], clean: Callable[[], CleanSums])
     written to the private zone, never to the message.
     """
 
+    # The ledger calls `summed` before its transaction: no lock is held while rows are read. It leaves that out if the
+    # budget seems spent, so `draw` computes the sums itself if the budget has changed in between.
     @cache
     def summed() -> CleanSums:
         with sealed(tools.zone.folder):

@@ -24,6 +24,7 @@ def allocate(total: int, weights: Mapping[str, float], floor: float = MIN_SHARE)
         raise ConfigError(
             f"weights: {dict(weights)} is not allowed. Write non-negative numbers with a positive sum."
         )
+    # Fractions: rounding would decide between equal remainders, differently on other machines.
     exact = [Fraction(weight) for weight in weights.values()]
     quotas = _raised(exact, total, Fraction(floor) * total / len(weights))
     counts = [math.floor(quota) for quota in quotas]
@@ -36,6 +37,7 @@ def allocate(total: int, weights: Mapping[str, float], floor: float = MIN_SHARE)
 def _raised(weights: list[Fraction], total: int, floor: Fraction) -> list[Fraction]:
     """Return quotas by weight with sum `total` and minimum `floor`."""
     raised: set[int] = set()
+    # What some get to reach the minimum is taken from the others, who may then be below it: until nobody is.
     while True:
         rest = total - floor * len(raised)
         mass = sum((weight for k, weight in enumerate(weights) if k not in raised), Fraction(0))
@@ -60,6 +62,7 @@ def unbalanced(sizes: Mapping[str, int], count: int, alpha: float, seed: int) ->
     drawn = generator.dirichlet(np.full(len(sizes), alpha))
     while len(sizes) > 1 and not _is_unbalanced(drawn, count):
         drawn = generator.dirichlet(np.full(len(sizes), alpha))
+    # Above zero, or a class that is drawn as zero could not give its rows when all others are exhausted.
     weights = dict(zip(sizes, np.maximum(drawn, np.finfo(float).tiny).tolist(), strict=True))
     counts: dict[str, int] = {}
     while weights:

@@ -29,6 +29,7 @@ def declare_versions(module: str, versions: Mapping[str, int]) -> None:
     increase. Raises ValueError if another module declares the same kind of key.
     """
     for kind, version in versions.items():
+        # One owner of each kind, or two steps could give one key to different results.
         if _DECLARED_IN.setdefault(kind, module) != module:
             raise ValueError(
                 f"Keys '{kind}' are declared in {_DECLARED_IN[kind]} and in {module}. Rename one."
@@ -51,6 +52,7 @@ def declaring_modules() -> dict[str, str]:
 @cache
 def _import_steps() -> None:
     """Import every module that may declare a version."""
+    # A module declares its versions when it is imported, and a run does not import all of them.
     for room in ROOMS_OF_STEPS:
         package = import_module(f"tasks.{room}")
         for module in walk_packages(package.__path__, f"{package.__name__}."):
@@ -74,9 +76,11 @@ def make_once(
     `make` runs only on a cache miss. `stale` returns why an intact artifact must not be reused; empty if it may.
     """
     cached, why = store.look_up(path, key)
-    reason = stale(cached) if cached is not None else ""
-    if cached is None or reason:
-        return make(), reason or why
+    if cached is None:
+        return make(), why
+    reason = stale(cached)
+    if reason:
+        return make(), reason
     return cached, why
 
 

@@ -12,7 +12,7 @@ from connectors.interfaces.artifacts import ArtifactRef
 from tasks.steps.reuse import declare_versions
 from tasks.steps.tools import Tools
 
-Function = TypeVar("Function", bound=Callable[..., tuple[Any, str]])
+Function = TypeVar("Function", bound=Callable[..., tuple[object, str]])
 StepPredicate = Callable[[Mapping[str, Any]], bool]
 
 
@@ -41,6 +41,7 @@ def step(name: str, **options: Any) -> Callable[[Function], Function]:
     def declare(function: Function) -> Function:
         declared = StepOptions(name, **options)
         declare_versions(function.__module__, declared.versions)
+        # An attribute, not a wrapper: the function stays callable without Prefect, by tests and other packages.
         function.step = declared  # type: ignore[attr-defined]
         return function
 
@@ -52,7 +53,7 @@ def paid_step(name: str, **options: Any) -> Callable[[Function], Function]:
     return step(name, retries=0, **options)
 
 
-def always(_: Mapping[str, Any]) -> bool:
+def always(_: Mapping[str, object]) -> bool:
     """Return True: the step writes files that the flow's process also writes."""
     return True
 

@@ -11,6 +11,7 @@ from connectors.interfaces.models import LanguageModel, Weights
 from connectors.interfaces.progress import Advance
 from connectors.interfaces.rows import PrivateRef, RowsRef, TermsRef
 
+# For types alone: packages with steps import this module.
 if TYPE_CHECKING:
     import pandas as pd
 

@@ -38,6 +38,7 @@ class ChargedDataset:
 
     def request(self, run_id: str, slot: str, step_key: str, charge: Charge) -> ReleaseRequest:
         """Return the request for one release of a run."""
+        # The slot names a release within its run; the key says what it is a release of.
         return ReleaseRequest(self.dataset, run_id, slot, step_key, charge, self.respend)
 
 
@@ -60,7 +61,9 @@ class TextTable:
     @property
     def tables(self) -> list[ArtifactRef]:
         """The texts, and their embeddings if these exist."""
-        return [self.samples] if self.vectors is None else [self.samples, self.vectors]
+        if self.vectors is None:
+            return [self.samples]
+        return [self.samples, self.vectors]
 
     @property
     def looks_ahead(self) -> bool:

@@ -6,9 +6,12 @@ regression on the frozen, mean-pooled vectors, for which few rows suffice. Their
 model starts from a random head, as its makers intend.
 """
 
-from collections.abc import Iterator, Sequence
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +30,10 @@ from tasks.students.loop import (
 from tasks.students.spec import Predict, Prediction, StudentSpec, Trained
 from tasks.students.transformer import Transformer, load_network, open_network, save_network
 
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
 _RATE_POOLED, _RATE_STANDARD = 1e-4, 5e-5
 _PATIENCE, _WARM_UP, _BUCKET = 2, 0.1, 50
 
@@ -39,6 +46,7 @@ def finetune(job: Job, folder: Path) -> Trained:
         network = open_network(spec, job.rows.classes)
         encoded = network.encode(job.rows.texts)
         network.modules.to(_device())
+        # The token table has half of the weights, and a few rows train only a few of its entries.
         if network.features is not None:
             network.modules["encoder"].get_input_embeddings().requires_grad_(False)
             if spec.head == "fitted":
@@ -69,6 +77,7 @@ def load_finetuned(folder: Path, spec: StudentSpec, classes: tuple[str, ...]) ->
 def _start_from_probe(job: Job, network: Transformer, encoded: list[list[int]]) -> None:
     torch = import_torch()
     rows = job.train
+    assert network.features is not None
     vectors = _forward(network, network.features, [encoded[row] for row in rows], job.batch)
     layer = fit_logistic(
         vectors, job.targets[rows], job.weights[rows], len(job.rows.classes), PROBE_STRENGTH
@@ -83,13 +92,18 @@ def _trainable(job: Job, network: Transformer, encoded: list[list[int]]) -> Netw
     torch = import_torch()
     spec = job.spec
 
-    def logits(ids: list[list[int]]) -> Any:
+    def logits(ids: list[list[int]]) -> Tensor:
         with _autocast():
             return network.logits(*_padded(network, ids))
 
-    rate = spec.learning_rate or (_RATE_STANDARD if network.features is None else _RATE_POOLED)
+    rate = _RATE_POOLED
+    if network.features is None:
+        rate = _RATE_STANDARD
+    if spec.learning_rate:
+        rate = spec.learning_rate
     trained = [parameter for parameter in network.modules.parameters() if parameter.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=rate, weight_decay=0.01, fused=True)
+    # All planned passes: nobody knows beforehand when the training stops.
     steps = job.epochs * -(-len(job.train) // job.batch)
     warm = max(1.0, _WARM_UP * steps)
     return Network(
@@ -117,6 +131,7 @@ def _bucketed(job: Job, encoded: list[list[int]], epoch: int) -> Iterator[NDArra
     size = job.batch
     shuffled = generator.permutation(job.train)
     batches: list[NDArray[np.int64]] = []
+    # Sorted within pieces only: batches sorted by length over all rows would be the same in every pass.
     for start in range(0, len(shuffled), size * _BUCKET):
         piece = shuffled[start : start + size * _BUCKET]
         piece = piece[np.argsort([len(encoded[row]) for row in piece], kind="stable")]
@@ -126,7 +141,10 @@ def _bucketed(job: Job, encoded: list[list[int]], epoch: int) -> Iterator[NDArra
 
 
 def _forward(
-    network: Transformer, compute: Any, encoded: list[list[int]], size: int
+    network: Transformer,
+    compute: Callable[[Tensor, Tensor], Tensor],
+    encoded: list[list[int]],
+    size: int,
 ) -> NDArray[np.float32]:
     """Return compute's output for every text, in order; batches of `size` are formed by length."""
     torch = import_torch()
@@ -138,18 +156,15 @@ def _forward(
             ids = [encoded[row] for row in order[start : start + size]]
             pieces.append(compute(*_padded(network, ids)).float().cpu().numpy())
     if not pieces:
-        width = (
-            network.modules["head"].out_features
-            if network.features is not None
-            else network.modules.num_labels
-        )
-        return np.zeros((0, width), dtype=np.float32)
+        if network.features is None:
+            return np.zeros((0, network.modules.num_labels), dtype=np.float32)
+        return np.zeros((0, network.modules["head"].out_features), dtype=np.float32)
     result = np.empty((len(order), pieces[0].shape[1]), dtype=np.float32)
     result[order] = np.concatenate(pieces)
     return result
 
 
-def _padded(network: Transformer, encoded: list[list[int]]) -> tuple[Any, Any]:
+def _padded(network: Transformer, encoded: list[list[int]]) -> tuple[Tensor, Tensor]:
     torch = import_torch()
     rows = [torch.tensor(ids) for ids in encoded]
     pad = torch.nn.utils.rnn.pad_sequence
@@ -158,14 +173,15 @@ def _padded(network: Transformer, encoded: list[list[int]]) -> tuple[Any, Any]:
     return ids.to(_device()), pad([torch.ones_like(row) for row in rows], **padded).to(_device())
 
 
-def _device() -> Any:
+def _device() -> torch.device:
     torch = import_torch()
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
-def _autocast() -> Any:
+def _autocast() -> AbstractContextManager[None]:
     """Compute in bfloat16 where the processor supports it; weights stay float32."""
     device = _device().type
-    return import_torch().autocast(
+    context: AbstractContextManager[None] = import_torch().autocast(
         device, import_torch().bfloat16, enabled=device != "cpu" or computes_bfloat16()
     )
+    return context

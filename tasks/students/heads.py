@@ -3,12 +3,14 @@
 Stored as plain arrays (npz without pickle), predicted with numpy alone.
 """
 
+from __future__ import annotations
+
 import zipfile
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +30,9 @@ from tasks.students.loop import (
 )
 from tasks.students.spec import MIN_PROBABILITY, Predict, Prediction, Trained
 
+if TYPE_CHECKING:
+    from torch.nn import Module
+
 Layers = list[tuple["NDArray[np.float32]", "NDArray[np.float32]"]]
 """(weights of shape (out, in), bias of shape (out,)) per layer, first to last, with ReLU between."""
 
@@ -40,9 +45,10 @@ _HIDDEN = (256, 128)
 def train_head(job: Job, folder: Path) -> Trained:
     """Train a student of kind `linear` or `mlp` and write its layers into `folder`."""
     vectors = _checked(job.rows.vectors)
-    layers, outcome = (
-        _train_linear(job, vectors) if job.spec.kind == "linear" else _train_mlp(job, vectors)
-    )
+    train = _train_mlp
+    if job.spec.kind == "linear":
+        train = _train_linear
+    layers, outcome = train(job, vectors)
     save_layers(folder, layers)
     return outcome
 
@@ -54,6 +60,7 @@ def save_layers(folder: Path, layers: Layers) -> None:
         for i, layer in enumerate(layers)
         for name, array in zip("wb", layer, strict=True)
     }
+    # Without pickle: a student is exported, and whoever loads a pickle runs its code.
     np.savez(folder / _FILE, allow_pickle=False, **arrays)
 
 
@@ -74,8 +81,8 @@ def load_head(folder: Path, classes: tuple[str, ...]) -> Predict:
 
     def predict(texts: Sequence[str], vectors: Matrix | None = None) -> Prediction:
         dimension = layers[0][0].shape[1]
-        if vectors is None or vectors.shape != (len(texts), dimension):
-            shape = None if vectors is None else vectors.shape
+        shape = getattr(vectors, "shape", None)
+        if vectors is None or shape != (len(texts), dimension):
             raise InputError(
                 f"This student needs vectors of shape ({len(texts)}, {dimension}), got {shape}."
             )
@@ -106,11 +113,13 @@ def fit_logistic(
         return np.zeros((classes, vectors.shape[1]), dtype=np.float32), alone.astype(np.float32)
     center = vectors.mean(axis=0)
     scaled = vectors - center
+    # Not zero, for equal vectors.
     spread = max(float(np.sqrt((scaled**2).sum(axis=1).mean())), 1e-12)
     model = LogisticRegression(C=strength, max_iter=1000, tol=1e-3)
     model.fit(np.asarray(scaled / spread, dtype=np.float32), targets, sample_weight=weights)
     slopes = model.coef_ / spread
     offsets = model.intercept_ - slopes @ center
+    # Of two classes scikit-learn fits one vector, the score of the second; half of it for each class is the same model.
     if len(present) == 2:
         slopes, offsets = np.vstack([-slopes, slopes]) / 2, np.concatenate([-offsets, offsets]) / 2
     weight = np.zeros((classes, vectors.shape[1]), dtype=np.float32)
@@ -172,16 +181,23 @@ def _train_linear(job: Job, vectors: Matrix) -> tuple[Layers, Trained]:
     boost = Boost(job)
     strength = PROBE_STRENGTH
     best = (-1.0, float("-inf"))
-    for candidate in _STRENGTHS if len(job.validation) else ():
+    candidates: tuple[float, ...] = _STRENGTHS
+    if not len(job.validation):
+        candidates = ()
+    for candidate in candidates:
         layer = _fit(job, vectors, rows, job.weights, candidate)
         guess = softmax(_scores([layer], vectors[job.validation]))
         accuracy, loss = accuracy_and_loss(guess, job.targets[job.validation])
+        # The loss decides between equal accuracies, which are frequent with few validation rows.
         if (accuracy, -loss) > best:
             best = (accuracy, -loss)
             strength = candidate
     everything = np.arange(len(vectors))
     layer = _fit(job, vectors, everything, job.weights, strength)
-    for _ in range(job.epochs if job.spec.boost else 0):
+    adjustments = 0
+    if job.spec.boost:
+        adjustments = job.epochs
+    for _ in range(adjustments):
         boost.after_pass(lambda fitted=layer: softmax(_scores([fitted], vectors[rows])))  # type: ignore[misc]
         layer = _fit(job, vectors, everything, boost.weights, strength)
     job.advance(job.epochs * len(vectors))
@@ -216,13 +232,15 @@ def _train_mlp(job: Job, vectors: Matrix) -> tuple[Layers, Trained]:
     spec = job.spec
     center = vectors.mean(axis=0)
     spread = vectors.std(axis=0)
+    # A component that hardly varies is left as it is: dividing by its spread would blow up rounding errors.
     spread = np.where(spread > 1e-6 * max(float(spread.max()), 1e-12), spread, 1.0)
     scaled = torch.from_numpy((vectors - center) / spread)
     rows = torch.from_numpy(job.train)
     with seeded(spec.seed):
-        parts: list[Any] = []
+        parts: list[Module] = []
         for wide, narrow in pairwise((vectors.shape[1], *_HIDDEN, len(job.rows.classes))):
             parts += [torch.nn.Linear(wide, narrow), torch.nn.ReLU(), torch.nn.Dropout(0.2)]
+        # The last layer is linear: its ReLU and dropout go.
         modules = torch.nn.Sequential(*parts[:-2])
 
         def scores(positions: NDArray[np.int64]) -> NDArray[np.float32]:

@@ -1,12 +1,14 @@
 """Shared parts of all trainings: job, split, training loop, seed, progress."""
 
+from __future__ import annotations
+
 import importlib
 import math
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +16,15 @@ from numpy.typing import NDArray
 from connectors.interfaces.errors import MissingPackageError
 from connectors.interfaces.progress import Advance
 from tasks.students.spec import StudentSpec, Trained, TrainingRows
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module
+    from torch.optim import Optimizer
+    from torch.optim.lr_scheduler import LRScheduler
+
+Positions: TypeAlias = "Tensor | NDArray[np.int64]"
+"""Positions of rows."""
 
 # Dropout uses torch's single global generator: two trainings in one process take turns to stay repeatable.
 _TURN = threading.Lock()
@@ -39,7 +50,11 @@ class Job:
     @property
     def batch(self) -> int:
         """Rows per step: the spec's number, else 32 texts or 128 vectors."""
-        return self.spec.batch or (32 if self.spec.kind == "finetune" else 128)
+        if self.spec.batch:
+            return self.spec.batch
+        if self.spec.kind == "finetune":
+            return 32
+        return 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +65,14 @@ class Network:
     -> batches of positions. further: a penalty for the scores of a batch. clip: most norm of a step's gradient.
     """
 
-    modules: Any
-    logits: Callable[[Any], Any]
-    scores: Callable[[Any], NDArray[np.floating[Any]]]
-    batches: Callable[[int], Iterable[Any]]
-    optimizer: Any
+    modules: Module
+    logits: Callable[[Positions], Tensor]
+    scores: Callable[[Positions], NDArray[np.floating]]
+    batches: Callable[[int], Iterable[Positions]]
+    optimizer: Optimizer
     patience: int
-    schedule: Any = None
-    further: Callable[[Any], Any] | None = None
+    schedule: LRScheduler | None = None
+    further: Callable[[Tensor], Tensor] | None = None
     clip: float = float("inf")
     judged_first: bool = False
 
@@ -71,32 +86,21 @@ def train_network(job: Job, network: Network) -> Trained:
     torch = import_torch()
     boost = Boost(job)
     device = next(network.modules.parameters()).device
-    soft = job.rows.soft
-    targets = torch.from_numpy(
-        job.targets if soft is None else np.asarray(soft, dtype=np.float32)
-    ).to(device)
-    trained = [parameter for parameter in network.modules.parameters() if parameter.requires_grad]
+    targets = torch.from_numpy(job.targets).to(device)
+    # The loss of torch takes class numbers, or probabilities of the classes.
+    if job.rows.soft is not None:
+        targets = torch.from_numpy(np.asarray(job.rows.soft, dtype=np.float32)).to(device)
     best = 0
     best_key = (-1.0, float("-inf"))
     best_state = None
     epoch = 0
-    for epoch in range(0 if network.judged_first else 1, job.epochs + 1):
+    first = 1
+    if network.judged_first:
+        first = 0
+    for epoch in range(first, job.epochs + 1):
         if epoch > 0:
-            network.modules.train()
             weights = torch.from_numpy(boost.weights.astype(np.float32)).to(device)
-            for batch in network.batches(epoch):
-                scores = network.logits(batch)
-                losses = torch.nn.functional.cross_entropy(
-                    scores.float(), targets[batch], reduction="none"
-                )
-                network.optimizer.zero_grad()
-                further = network.further(scores) if network.further else 0.0
-                ((losses * weights[batch]).mean() + further).backward()
-                torch.nn.utils.clip_grad_norm_(trained, network.clip)
-                network.optimizer.step()
-                if network.schedule is not None:
-                    network.schedule.step()
-                job.advance(len(batch))
+            _one_pass(job, network, targets, weights, epoch)
             job.advance(len(job.validation))
             boost.after_pass(lambda: softmax(network.scores(job.train)))
         if len(job.validation):
@@ -106,15 +110,38 @@ def train_network(job: Job, network: Network) -> Trained:
             if (accuracy, -loss) > best_key:
                 best = epoch
                 best_key = (accuracy, -loss)
+                # Copies: `state_dict` has the weights themselves, which the next pass changes.
                 best_state = {
                     name: value.detach().clone()
                     for name, value in network.modules.state_dict().items()
                 }
             if epoch and epoch - best >= network.patience:
                 break
-    if best_state is not None:
-        network.modules.load_state_dict(best_state)
-    return Trained(epoch, epoch if best_state is None else best, boost.result)
+    # Without validation rows the last pass is the result.
+    if best_state is None:
+        return Trained(epoch, epoch, boost.result)
+    network.modules.load_state_dict(best_state)
+    return Trained(epoch, best, boost.result)
+
+
+def _one_pass(job: Job, network: Network, targets: Tensor, weights: Tensor, epoch: int) -> None:
+    """Train a network once on all training rows."""
+    torch = import_torch()
+    trained = [parameter for parameter in network.modules.parameters() if parameter.requires_grad]
+    network.modules.train()
+    for batch in network.batches(epoch):
+        scores = network.logits(batch)
+        losses = torch.nn.functional.cross_entropy(scores.float(), targets[batch], reduction="none")
+        network.optimizer.zero_grad()
+        loss = (losses * weights[batch]).mean()
+        if network.further is not None:
+            loss = loss + network.further(scores)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(trained, network.clip)
+        network.optimizer.step()
+        if network.schedule is not None:
+            network.schedule.step()
+        job.advance(len(batch))
 
 
 class Boost:
@@ -141,7 +168,9 @@ class Boost:
     @property
     def result(self) -> NDArray[np.float64] | None:
         """The final weights; None if they are not adjusted."""
-        return self.weights if self._job.spec.boost else None
+        if not self._job.spec.boost:
+            return None
+        return self.weights
 
 
 def beta_of(rows: int, rounds: int) -> float:
@@ -183,7 +212,9 @@ def split(
     taken = [members[: min(round(share * len(members)), len(members) - 1)] for members in by_class]
     if share > 0 and not sum(map(len, taken)):
         largest = int(np.argmax([len(members) for members in by_class]))
-        taken[largest] = by_class[largest][:1] if len(by_class[largest]) > 1 else taken[largest]
+        # The only row of a class stays in the training, or the student could not learn the class.
+        if len(by_class[largest]) > 1:
+            taken[largest] = by_class[largest][:1]
     validation = np.sort(np.concatenate(taken)).astype(np.int64)
     return np.setdiff1d(np.arange(len(targets)), validation), validation
 
@@ -197,11 +228,12 @@ def accuracy_and_loss(
     return accuracy, float(-np.log(np.maximum(right, 1e-12)).mean())
 
 
-def softmax(scores: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+def softmax(scores: NDArray[np.floating]) -> NDArray[np.float64]:
     """Return row-wise probabilities of scores (rows, classes).
 
     A score of minus infinity has probability 0.
     """
+    # Minus the largest score: exp would overflow, and the shares are the same.
     raised = np.exp(np.asarray(scores, dtype=np.float64) - scores.max(axis=1, keepdims=True))
     return np.asarray(raised / raised.sum(axis=1, keepdims=True), dtype=np.float64)
 
@@ -226,7 +258,10 @@ def seeded(seed: int) -> Iterator[None]:
     The process's random state is the same before and after.
     """
     torch = import_torch()
-    devices = list(range(torch.cuda.device_count())) if torch.cuda.is_available() else []
+    # `manual_seed` seeds all GPUs, so the states of all of them are restored.
+    devices: list[int] = []
+    if torch.cuda.is_available():
+        devices = list(range(torch.cuda.device_count()))
     with _TURN, torch.random.fork_rng(devices=devices):
         torch.manual_seed(seed)
         yield

@@ -7,10 +7,10 @@ that was trained before.
 import math
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 from connectors.interfaces.errors import InputError
 from connectors.models.ngram.counts import ORDER, Ngrams, tokenise
+from tasks.students.spec import Scores
 
 UNKNOWN = 1e-5
 """Least probability of a word: one of 100,000 equal ones. It is fixed, because a floor that depends on the texts' own
@@ -18,7 +18,7 @@ vocabulary favours texts with fewer words.
 """
 
 
-def predict_words(texts: Sequence[str], real: Sequence[str]) -> dict[str, Any]:
+def predict_words(texts: Sequence[str], real: Sequence[str]) -> Scores:
     """Fit a model to `texts` and predict each word of `real` from the words before it; words are lower-case.
 
     The result has `right` and `words` (numbers), `accuracy`, `chance` (share of the most frequent word of `real`) and

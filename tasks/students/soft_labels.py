@@ -7,7 +7,6 @@ post-processing.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +26,7 @@ DIGITS = 6
 def soft_labels(
     vectors: NDArray[np.floating],
     moved: NDArray[np.floating],
-    labels: NDArray[Any],
+    labels: NDArray[np.str_],
     classes: Sequence[str],
     weights: Floats | None = None,
 ) -> Floats:
@@ -43,10 +42,12 @@ def soft_labels(
     targets = np.array([list(classes).index(str(label)) for label in labels], dtype=np.int64)
     if len(np.unique(targets)) < 2:
         return np.asarray(np.eye(len(classes))[targets])
-    fitted = np.ones(len(targets)) if weights is None else weights
+    if weights is None:
+        weights = np.ones(len(targets))
     slopes, offsets = fit_logistic(
-        np.asarray(moved, np.float32), targets, fitted, len(classes), STRENGTH
+        np.asarray(moved, np.float32), targets, weights, len(classes), STRENGTH
     )
+    # Fitted to moved vectors, applied to unmoved ones: the difference is what the release says of each text.
     scores = np.asarray(vectors, np.float64) @ slopes.T.astype(np.float64) + offsets
     return np.asarray(softmax(scores), dtype=np.float64)
 

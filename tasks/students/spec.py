@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from connectors.interfaces.errors import InputError
 
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 NEXT_WORD: Final = "next_word"
 """Kind of the student of texts without classes; its accuracies count words."""
 Kind = Literal["finetune", "linear", "mlp", "next_word"]
+
+Scores = dict[str, Any]
+"""Scores of a student, as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,7 @@ def settings(spec: StudentSpec) -> dict[str, object]:
         for name, value in asdict(spec).items()
         if name not in later or value != later[name]
     }
+    # Settings of earlier versions, at the only values that are left of them.
     return values | {"precision": "auto", "device": "auto"}
 
 
@@ -91,6 +95,7 @@ class TrainingRows:
 
     def targets(self) -> NDArray[np.int64]:
         """Return each row's class number; InputError for an unknown label, and if fewer than two classes have rows."""
+        # Imported here: whoever needs the settings alone does not load numpy.
         import numpy as np
 
         number = {name: position for position, name in enumerate(self.classes)}
@@ -99,13 +104,13 @@ class TrainingRows:
                 raise InputError(
                     f"Training row {row}: label '{label}' is not a class of the task: {list(number)}."
                 )
-        learned = (
-            set(self.labels)
-            if self.soft is None
-            else np.flatnonzero((self.soft >= MIN_PROBABILITY).any(axis=0))
-        )
-        if len(learned) < 2:
-            only = f"have the one label '{self.labels[0]}'" if self.labels else "are empty"
+        learned = len(set(self.labels))
+        if self.soft is not None:
+            learned = int((self.soft >= MIN_PROBABILITY).any(axis=0).sum())
+        if learned < 2:
+            only = "are empty"
+            if self.labels:
+                only = f"have the one label '{self.labels[0]}'"
             raise InputError(
                 f"The training rows {only}. A student needs rows of two classes: generate more classes."
             )
@@ -152,7 +157,8 @@ class Prediction:
     labels: list[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        best = self.probabilities.argmax(axis=1) if len(self.probabilities) else []
+        best = self.probabilities.argmax(axis=1)
+        # The dataclass is frozen, so `object` sets its field.
         object.__setattr__(self, "labels", [self.classes[position] for position in best])
 
 

@@ -1,20 +1,20 @@
 """Test a written student on real rows."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from connectors.interfaces.artifacts import ArtifactRef
 from tasks.steps.tools import Tools
 from tasks.steps.values import Reference
+from tasks.students.spec import Scores
 from tasks.students.train import evaluate, load_student
 from tasks.writing.texts import reference_rows
 
 
 def test_on(
     tools: Tools, test: Reference | None, labels: Sequence[str], student: ArtifactRef
-) -> dict[str, Any]:
+) -> Scores:
     """Test a student on real rows; return {"test": scores or None}."""
     if test is None:
         return {"test": None}

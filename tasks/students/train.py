@@ -8,12 +8,11 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
 
 from connectors.interfaces.errors import ArtifactError
 from connectors.interfaces.progress import Advance
 from tasks.students.loop import Job, split
-from tasks.students.spec import Predict, StudentSpec, Trained, TrainingRows
+from tasks.students.spec import Predict, Scores, StudentSpec, Trained, TrainingRows
 
 CARD = "student.json"
 """File with the classes and settings of a student."""
@@ -39,6 +38,7 @@ def train_student(
     train, validation = split(targets, spec.validation_share, spec.seed)
     job = Job(spec, rows, targets, weights, train, validation, _epochs(spec), advance)
     folder.mkdir(parents=True, exist_ok=True)
+    # Imported here: only fine-tuning needs transformers, and only students on vectors need scikit-learn.
     if spec.kind == "finetune":
         from tasks.students.finetune import finetune
 
@@ -48,7 +48,8 @@ def train_student(
 
         trained = train_head(job, folder)
     write_card(folder, spec, rows.classes)
-    if skipped := job.epochs - trained.epochs:  # by early stopping
+    # Passes that early stopping has saved: the progress must reach its total.
+    if skipped := job.epochs - trained.epochs:
         advance(skipped * len(rows.texts))
     return trained
 
@@ -61,9 +62,8 @@ def load_student(folder: Path) -> Predict:
     """
     try:
         card = json.loads((folder / CARD).read_text(encoding="utf-8"))
-        known = {
-            field.name for field in fields(StudentSpec)
-        }  # cards of earlier versions have more fields
+        # Cards of earlier versions have more fields.
+        known = {field.name for field in fields(StudentSpec)}
         spec = StudentSpec(**{name: value for name, value in card["spec"].items() if name in known})
         classes = tuple(card["classes"])
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as broken:
@@ -77,9 +77,7 @@ def load_student(folder: Path) -> Predict:
     return load_head(folder, classes)
 
 
-def evaluate(
-    truth: Sequence[str], predicted: Sequence[str], classes: Sequence[str]
-) -> dict[str, Any]:
+def evaluate(truth: Sequence[str], predicted: Sequence[str], classes: Sequence[str]) -> Scores:
     """Score predicted labels.
 
     The result has accuracy, macro_f1, per_class {precision, recall, f1, rows}, confusion. confusion[i][j] counts rows
@@ -109,8 +107,9 @@ def evaluate(
 
 
 def _epochs(spec: StudentSpec) -> int:
-    if spec.kind == "linear":
-        return (spec.epochs or 1) if spec.boost else 1
+    # A linear head is fitted to the end in one pass; more of them only adjust the weights of rows.
+    if spec.kind == "linear" and not spec.boost:
+        return 1
     return spec.epochs or _EPOCHS[spec.kind]
 
 

@@ -25,9 +25,10 @@ def collect(
 ) -> tuple[ArtifactRef, str]:
     """Write all texts of a run to one table, synthetic.parquet, with their soft labels if there are any."""
     path = f"runs/{tools.run_id}/synthetic.parquet"
-    inputs = {"samples": content([entry.samples for entry in written])} | (
-        {"soft": soft.sha256} if soft else {}
-    )
+    inputs = {"samples": content([entry.samples for entry in written])}
+    # Left out without soft labels: the tables of runs without them keep their keys.
+    if soft is not None:
+        inputs["soft"] = soft.sha256
     key = step_key("collect", {}, inputs)
     return table_once(
         tools.artifacts,
@@ -63,11 +64,13 @@ def public_texts(
 ) -> PublicTexts:
     """Return the texts at these indices by sample id, with their vectors if the student learns from vectors."""
     texts = read_samples(tools, written)["text"].to_numpy()[list(indices)].tolist()
-    return PublicTexts(
-        texts, None if student.kind == "finetune" else read_vectors(tools, written)[list(indices)]
-    )
+    if student.kind == "finetune":
+        return PublicTexts(texts, None)
+    return PublicTexts(texts, read_vectors(tools, written)[list(indices)])
 
 
 def embedder_of(tools: Tools, student: StudentSpec) -> str:
     """Return the identity of the embedder; empty if the student learns from texts."""
-    return "" if student.kind == "finetune" else tools.embedder.identity
+    if student.kind == "finetune":
+        return ""
+    return tools.embedder.identity

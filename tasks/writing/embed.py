@@ -38,15 +38,17 @@ def embed_blocks(
     for number in range(max(1, -(-len(texts) // BLOCK))):
         block = texts[number * BLOCK : (number + 1) * BLOCK]
         distinct = [text for text in dict.fromkeys(block) if text not in recurring]
-        computed = (
-            _checked(embedder, embedder.embed(distinct, advance), len(distinct)) if distinct else ()
-        )
-        vectors = dict(zip(distinct, computed, strict=True))
-        yield np.array(
-            [recurring[text] if text in recurring else vectors[text] for text in block], np.float32
-        ).reshape(len(block), embedder.dimension)
+        vectors: dict[str, Matrix] = {}
+        # Without new texts the model is not loaded.
+        if distinct:
+            computed = _checked(embedder, embedder.embed(distinct, advance), len(distinct))
+            vectors = dict(zip(distinct, computed, strict=True))
+        rows = [recurring[text] if text in recurring else vectors[text] for text in block]
+        # An array of no rows has no dimension of its own.
+        yield np.array(rows, np.float32).reshape(len(block), embedder.dimension)
         if advance is not None and len(block) > len(distinct):
             advance(len(block) - len(distinct))
+        # Copies: a row of the block's matrix would keep all of it in memory.
         recurring |= {text: vectors[text].copy() for text in distinct if last[text] > number}
 
 

@@ -23,6 +23,7 @@ def ends_in_the_middle(text: str, finish_reason: str) -> bool:
     """
     if _WHOLE.search(text):
         return False
+    # Without a reported limit, verses and titles must not count: they end without a full stop as well.
     sentences = _SENTENCE.split(text)
     return finish_reason == "length" or (
         len(sentences) > 1 and len(sentences[-1].split()) > MAX_SIGNATURE_WORDS

@@ -27,10 +27,10 @@ def judge(completion: Completion, prompt: Prompt, language: str) -> Cleaned:
     cleaned = clean(completion.text, prompt, language)
     if completion.finish_reason in FINISHED:
         return cleaned
-    return Cleaned(
-        cleaned.text,
-        "refusal" if completion.finish_reason == "refused" else completion.finish_reason,
-    )
+    # A vendor's filter and a model that declines are one reason for the reader of a report.
+    if completion.finish_reason == "refused":
+        return Cleaned(cleaned.text, "refusal")
+    return Cleaned(cleaned.text, completion.finish_reason)
 
 
 @dataclass(slots=True)
@@ -51,9 +51,13 @@ class Tally:
 
     def __str__(self) -> str:
         reasons = ", ".join(f"{count} {reason}" for reason, count in self.left_out.most_common())
-        parts = [f"{self.left_out.total()} left out ({reasons})"] if reasons else []
-        parts += [f"{self.cut} cut"] if self.cut else []
-        parts += [f"{self.several} first of several"] if self.several else []
+        parts = []
+        if reasons:
+            parts.append(f"{self.left_out.total()} left out ({reasons})")
+        if self.cut:
+            parts.append(f"{self.cut} cut")
+        if self.several:
+            parts.append(f"{self.several} first of several")
         return ", ".join(parts)
 
 
@@ -66,6 +70,7 @@ class FirstAnswers:
     def __init__(self, model: LanguageModel, plm: str) -> None:
         self.model = model
         self.plm = plm
+        # Models of other packages may have neither attribute: both belong to paid models.
         self.is_open = bool(getattr(model, "destinations", ()))
         self._stored_before = getattr(model, "reused", 0)
         self._seen = 0

@@ -7,7 +7,6 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -47,8 +46,11 @@ FAILURE_TYPES = {
     "reason": "str",
     "attempt": "int64",
 }
+Row = dict[str, object]
+"""One row of a table by column."""
 PROMPT_TYPES = {"prompt_key": "str", "label": "str", "attempt": "int64", "text": "str"}
 TOP_UP = 1.25
+# Ids contain iteration and model, so that models that write at the same time need no common counter.
 IDS_PER_PLM = 10**7
 IDS_PER_ITERATION = 10**9
 DRAWN_TERMS = 10
@@ -208,12 +210,12 @@ def generate(
                 "Check its connector."
             )
         for position, (query, completion) in enumerate(zip(queries, completions, strict=True)):
-            cleaned = (
-                judged[position]
-                if position in judged
-                else judge(completion, query.prompt, language)
-            )
+            cleaned = judged.get(position)
+            # A model need not call `keep` for every completion.
+            if cleaned is None:
+                cleaned = judge(completion, query.prompt, language)
             writing.record(query, completion, cleaned)
+        # A class is exhausted only if the model has no further text for any of its prompts.
         active = (
             query.label
             for query, c in zip(queries, completions, strict=True)
@@ -255,9 +257,9 @@ class _Writing:
         self.seen = set(request.earlier)
         self.requested: Counter[str] = Counter()
         labels = [label for label in self.job.card.label_names if label in request.counts]
-        self.accepted: dict[str, list[dict[str, Any]]] = {label: [] for label in labels}
-        self.failures: list[dict[str, Any]] = []
-        self.prompts: list[dict[str, Any]] = []
+        self.accepted: dict[str, list[Row]] = {label: [] for label in labels}
+        self.failures: list[Row] = []
+        self.prompts: list[Row] = []
         self.usage = Usage()
         self.exhausted: set[str] = set()
         self.several = 0
@@ -266,12 +268,13 @@ class _Writing:
         """Return the prompts of a round; classes alternate for a balanced interruption."""
         queries: list[tuple[int, int, _Query]] = []
         for position, label in enumerate(self.accepted):
-            missing = (
-                0
-                if label in self.exhausted
-                else self.request.counts[label] - len(self.accepted[label])
-            )
-            needed = missing if attempt == 0 else math.ceil(missing * TOP_UP)
+            needed = self.request.counts[label] - len(self.accepted[label])
+            if label in self.exhausted:
+                needed = 0
+            # Some of the next completions will be rejected like the last ones.
+            if attempt > 0:
+                needed = math.ceil(needed * TOP_UP)
+            # Ordinals go on from the last round: they decide examples, attributes and phrases.
             start = self.requested[label]
             for ordinal in range(start, start + needed):
                 queries.append((ordinal, position, _query(self.request, label, ordinal, attempt)))
@@ -296,6 +299,7 @@ class _Writing:
         reason = cleaned.reason
         if reason is None and normalised(text) in self.seen:
             reason = "duplicate"
+        # A top-up requests more than is missing; the rest is recorded.
         if reason is None and len(accepted) >= self.request.counts[label]:
             reason = "surplus"
         row = {
@@ -326,7 +330,9 @@ class _Writing:
             label: self.request.counts[label] - len(of_class)
             for label, of_class in self.accepted.items()
         }
-        types = ROW_TYPES | ({"parent_id": "int64"} if self.job.manner.variation else {})
+        types = dict(ROW_TYPES)
+        if self.job.manner.variation:
+            types["parent_id"] = "int64"
         return Generated(
             rows=pd.DataFrame(numbered, columns=list(types)).astype(types),
             failures=pd.DataFrame(self.failures, columns=list(FAILURE_TYPES)).astype(FAILURE_TYPES),
@@ -339,7 +345,11 @@ class _Writing:
 
 def _query(request: WritingRequest, label: str, ordinal: int, attempt: int) -> _Query:
     parents = request.parents.get(label, ())
-    parent = parents[ordinal % len(parents)] if parents else None
+    parent = None
+    parent_id = -1
+    if parents:
+        parent = parents[ordinal % len(parents)]
+        parent_id = parent.sample_id
     call = Call(
         request.job,
         label,
@@ -348,20 +358,17 @@ def _query(request: WritingRequest, label: str, ordinal: int, attempt: int) -> _
         request.good.get(label, ()),
         request.bad.get(label, ()),
     )
-    return _Query(
-        _prompt(request, call, parent), attempt, label, parent.sample_id if parent else -1
-    )
+    return _Query(_prompt(request, call, parent), attempt, label, parent_id)
 
 
 def _prompt(request: WritingRequest, call: Call, parent: Parent | None) -> Prompt:
     job = request.job
     if request.seeding is not None:
         return seeded(job.card, call, request.seeding)
-    attribute = (
-        ""
-        if parent
-        else _drawn_terms(request, call) or _attribute(request, call.label, call.ordinal)
-    )
+    attribute = ""
+    # A variation keeps the attribute of its text, which its prompt shows.
+    if parent is None:
+        attribute = _drawn_terms(request, call) or _attribute(request, call.label, call.ordinal)
     if parent is None and job.manner.usual:
         return prompt_for(job.card, call, attribute)
     phrase = keyword(job.card, call.label, job.manner, call.ordinal + job.plm_index + job.iteration)
@@ -372,6 +379,7 @@ def _drawn_terms(request: WritingRequest, call: Call) -> str:
     """Draw the terms that a prompt names; empty if the request has none."""
     if not request.words:
         return ""
+    # By the place in the run, as the examples: every prompt draws its own terms.
     generator = np.random.default_rng(seed_of("words", *place_of(call)))
     order = generator.permutation(len(request.words))[:DRAWN_TERMS]
     return ", ".join(request.words[index] for index in order)

@@ -91,20 +91,27 @@ def seeded(card: TaskCard, call: Call, seeding: Seeding) -> Prompt:
     """Return the prompt of one generation with its phrases."""
     phrases = seeding.phrases(call.label, call.ordinal)
     shown = _examples(seeding, call)
-    lines = [(example.phrases, example.text) for example in shown if example.phrases] or MADE_UP
-    values = {
-        "item": card.item,
-        "phrases": (", " if call.turn.listed else BETWEEN).join(phrases),
-        "shown": _numbered(lines) if call.turn.listed else _listed(card, shown),
-        "number": str(len(lines) + 1),
-    }
+    values = {"item": card.item}
+    if call.turn.listed:
+        lines = [(example.phrases, example.text) for example in shown if example.phrases] or MADE_UP
+        values |= {"phrases": ", ".join(phrases), "shown": _numbered(lines)}
+        values["number"] = str(len(lines) + 1)
+        template = LISTED
+        end = LIST_END
+    else:
+        values |= {"phrases": BETWEEN.join(phrases), "shown": _listed(card, shown)}
+        template = SEEDED
+        end = ""
+        if shown:
+            template = SHOWN + SEEDED
     return Seeded(
-        text=fill(LISTED if call.turn.listed else (SHOWN if shown else "") + SEEDED, values),
+        text=fill(template, values),
+        # The prompt does not name the class; its phrases alone stand for it.
         label="",
         good=tuple(example.text for example in shown),
         max_tokens=card.max_tokens,
         seed=seed_of("seeded", *place_of(call), call.attempt),
-        end=LIST_END if call.turn.listed else "",
+        end=end,
         phrases=phrases,
     )
 
@@ -114,6 +121,7 @@ def _examples(seeding: Seeding, call: Call) -> tuple[ShownText, ...]:
     generator = np.random.default_rng(seed_of("shown", *place_of(call)))
     drawn: list[ShownText] = []
     number: Counter[str] = Counter()
+    # All are drawn and the surplus of a class is dropped, so the classes of the others are mixed.
     for position in generator.permutation(len(seeding.shown)):
         example = seeding.shown[position]
         number[example.label] += 1

@@ -166,6 +166,7 @@ def fill(template: str, values: Mapping[str, str]) -> str:
 
     Braces inside the values are not replaced.
     """
+    # Not str.format: texts contain braces, and an unknown name in braces stays as it is.
     return _PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), template)
 
 
@@ -185,7 +186,9 @@ def contrastive(
     The improvement continues the one from bad to good examples (Table 7 of WASP). Without bad examples the prompt shows
     the good ones only. Examples are synthetic texts, never private rows.
     """
-    template = card.contrastive if bad else card.good_only
+    template = card.contrastive
+    if not bad:
+        template = card.good_only
     draft = Prompt("", label, attribute=attribute, good=tuple(good), bad=tuple(bad), seed=seed)
     return _prompt(card, template, draft)
 
@@ -194,8 +197,9 @@ def listed(card: TaskCard, label: str, attribute: str, good: Sequence[str], seed
     """Return the beginning of a numbered list of one class's items: a heading, the good examples, the next number."""
     entries = [f"{number}. {_one_line(text)}" for number, text in enumerate(good, start=1)]
     draft = Prompt("", label, attribute=attribute, good=tuple(good), seed=seed, end=LIST_END)
-    words = () if good or card.attribute else card.label(label).words
-    if words:  # without examples a small model needs a word to start from
+    words = card.label(label).words
+    # Without examples a small model needs a word to start from.
+    if words and not good and not card.attribute:
         draft = replace(draft, attribute=attribute or words[seed % len(words)])
     heading = replace(_prompt(card, card.list_heading or LIST_HEADING, draft), attribute=attribute)
     return replace(heading, text="\n".join([heading.text, *entries, f"{len(good) + 1}."]))
@@ -208,7 +212,10 @@ def examples_for(call: Call) -> tuple[tuple[str, ...], tuple[str, ...]]:
     own draw, seeded by its position in the run: WASP does not specify how often examples are redrawn.
     """
     generator = np.random.default_rng(seed_of("examples", *place_of(call)))
-    bad_count = call.turn.examples_per_prompt // 2 if call.turn.contrast else 0
+    bad_count = 0
+    if call.turn.contrast:
+        bad_count = call.turn.examples_per_prompt // 2
+    # Bad ones first: with another order of draws, no stored completion would match its prompt.
     bad = _draw(generator, call.bad, bad_count)
     good = _draw(generator, call.good, call.turn.examples_per_prompt - bad_count)
     return good, bad
@@ -241,7 +248,8 @@ def _draw(generator: np.random.Generator, texts: Sequence[str], count: int) -> t
 
 def _prompt(card: TaskCard, template: str, draft: Prompt) -> Prompt:
     label = card.label(draft.label)
-    template = template if card.has_classes else without_class(template)
+    if not card.has_classes:
+        template = without_class(template)
     values = {
         "item": card.item,
         "label": named(label),
@@ -259,9 +267,9 @@ def marked(card: TaskCard, attribute: str) -> str:
     """Return the clause for a value of the card's attribute, or for a keyword."""
     if not attribute:
         return ""
-    return (
-        f', with the {card.attribute} "{attribute}"' if card.attribute else f' about "{attribute}"'
-    )
+    if not card.attribute:
+        return f' about "{attribute}"'
+    return f', with the {card.attribute} "{attribute}"'
 
 
 def about(label: Label) -> str:
@@ -271,7 +279,9 @@ def about(label: Label) -> str:
 
 def named(label: Label) -> str:
     """Return the name of a class for prompts, with its description."""
-    return f'"{label.name}" ({label.description})' if label.description else f'"{label.name}"'
+    if not label.description:
+        return f'"{label.name}"'
+    return f'"{label.name}" ({label.description})'
 
 
 def topic_of(label: Label) -> str:
@@ -286,4 +296,5 @@ def _listed(tag: str, texts: Sequence[str]) -> str:
 
 
 def _one_line(text: str) -> str:
+    # A line break inside an example would begin a line without number or tag.
     return " ".join(text.split())

@@ -73,7 +73,10 @@ def first_of_several(text: str, names: frozenset[str]) -> tuple[str, bool]:
     is_announced = announcement is not None and any(
         map(is_named, _WORD.findall(announcement[1].casefold()))
     )
-    listed = text[announcement.end() :] if announcement and is_announced else text
+    listed = text
+    if announcement is not None and is_announced:
+        listed = text[announcement.end() :]
+    # From the surest sign of a list to the weakest; paragraphs are one only where a list was announced.
     texts = (
         _numbered(listed, is_named)
         or _named(listed, is_named)
@@ -90,6 +93,7 @@ def first_of_several(text: str, names: frozenset[str]) -> tuple[str, bool]:
 
 def _naming(names: frozenset[str]) -> Callable[[str], bool]:
     """Return a function that is True for a word that names a text, also with an ending of its plural."""
+    # Shorter names are the beginnings of many other words.
     roots = tuple(name for name in names if len(name) >= 4)
     return lambda word: word in _USUAL_NAMES or word in names or word.startswith(roots)
 
@@ -104,23 +108,28 @@ def _numbered(text: str, is_named: Callable[[str], bool]) -> list[str]:
     if headings and headings[0].start() == 0:
         number = headings[0][2].casefold()
         second = str(int(number) + 1) if number.isdigit() else chr(ord(number) + 1)
-        later = [heading for heading in headings[1:] if heading[2].casefold() == second]
-        return [text[headings[0].end() : later[0].start()], text[later[0].end() :]] if later else []
-    is_second = headings and headings[0][2].casefold() in ("2", "b")
-    return [text[: headings[0].start()], text[headings[0].end() :]] if is_second else []
+        for heading in headings[1:]:
+            if heading[2].casefold() == second:
+                return [text[headings[0].end() : heading.start()], text[heading.end() :]]
+        return []
+    # The first text may have no heading; that of the second shows where it ends.
+    if headings and headings[0][2].casefold() in ("2", "b"):
+        return [text[: headings[0].start()], text[headings[0].end() :]]
+    return []
 
 
 def _named(text: str, is_named: Callable[[str], bool]) -> list[str]:
     """Return the texts under repeated headings: `Review:` twice, or `First review:` and `Second review:`."""
     first = _NAMED.match(text)
-    name = _without_ordinals(first) if first else []
-    if first is None or not name or not all(map(is_named, name)):
+    if first is None:
         return []
-    second = next(
-        (entry for entry in _NAMED.finditer(text, first.end()) if _without_ordinals(entry) == name),
-        None,
-    )
-    return [text[first.end() : second.start()], text[second.end() :]] if second else []
+    name = _without_ordinals(first)
+    if not name or not all(map(is_named, name)):
+        return []
+    for heading in _NAMED.finditer(text, first.end()):
+        if _without_ordinals(heading) == name:
+            return [text[first.end() : heading.start()], text[heading.end() :]]
+    return []
 
 
 def _without_ordinals(heading: re.Match[str]) -> list[str]:
@@ -132,10 +141,10 @@ def _counted(text: str) -> list[str]:
     first = _NUMBER.match(text)
     if first is None or first[1] != "1":
         return []
-    second = next(
-        (number for number in _NUMBER.finditer(text, first.end()) if number[1] == "2"), None
-    )
-    return [text[first.end() : second.start()], text[second.end() :]] if second else []
+    for number in _NUMBER.finditer(text, first.end()):
+        if number[1] == "2":
+            return [text[first.end() : number.start()], text[number.end() :]]
+    return []
 
 
 def _bulleted(text: str, is_announced: bool) -> list[str]:
@@ -147,14 +156,19 @@ def _bulleted(text: str, is_announced: bool) -> list[str]:
     ends = [*(bullet.start() for bullet in bullets[1:]), len(text)]
     texts = [text[bullet.end() : end].strip() for bullet, end in zip(bullets, ends, strict=True)]
     words = sum(len(_WORD.findall(entry)) for entry in texts)
+    # Short bullets without full stops are the parts of one text, such as a recipe's.
     are_whole = words >= MIN_BULLET_WORDS * len(texts) and all(map(_SENTENCE_END.search, texts))
-    return texts if len(texts) > 1 and (is_announced or are_whole) else []
+    if len(texts) > 1 and (is_announced or are_whole):
+        return texts
+    return []
 
 
 def _quoted(text: str) -> list[str]:
     """Return the texts of a list in quotes."""
     first = _QUOTED.match(text)
-    return [text[: first.start(1)], text[first.end(1) :]] if first else []
+    if first is None:
+        return []
+    return [text[: first.start(1)], text[first.end(1) :]]
 
 
 def _separated(text: str) -> list[str]:
@@ -165,7 +179,9 @@ def _separated(text: str) -> list[str]:
         for entry in texts[1:]
         if len(_WORD.findall(entry)) >= MIN_WORDS and not _REMARK.match(entry)
     ]
-    return [texts[0], *further] if texts[0] and further else []
+    if texts[0] and further:
+        return [texts[0], *further]
+    return []
 
 
 def _paragraphs(text: str) -> list[str]:

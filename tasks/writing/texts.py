@@ -1,6 +1,6 @@
 """Steps that generate, embed and collect texts, from artifacts to artifacts."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from operator import attrgetter
@@ -23,11 +23,12 @@ from tasks.steps.values import Reference, TextTable
 from tasks.writing.class_balance import texts_per_class
 from tasks.writing.cleaning import normalised
 from tasks.writing.embed import embed_blocks
-from tasks.writing.examples import examples_of
+from tasks.writing.examples import Examples, examples_of
 from tasks.writing.first_answers import Tally
 from tasks.writing.generate import (
     DRAWN_TERMS,
     ROW_TYPES,
+    Generated,
     Seeds,
     WriteJob,
     WritingRequest,
@@ -66,9 +67,9 @@ def write_samples(tools: Tools, job: WriteJob) -> tuple[ArtifactRef, str]:
     """
     model = tools.model(job.plm)
     key = _generation_key(model.identity, job)
-    folder = "/".join(
-        ["runs", tools.run_id, f"iteration={job.iteration}", *([job.part] * bool(job.part))]
-    )
+    folder = f"runs/{tools.run_id}/iteration={job.iteration}"
+    if job.part:
+        folder += f"/{job.part}"
     folder += f"/plm={job.plm}"
     path = f"{folder}/samples.parquet"
     stops = stops_of(tools, path)
@@ -76,47 +77,70 @@ def write_samples(tools: Tools, job: WriteJob) -> tuple[ArtifactRef, str]:
     def make() -> ArtifactRef:
         if tools.delegate(job):
             return _require_delegated(tools.artifacts.find(path, key), job.plm)
-        request = _request(tools, job)
-        request = replace(request, attempts=(request.attempts + 1) * (stops + 1) - 1)
-        verb = "vary" if job.parents else "write"
         before = traffic_of(model)
-        try:
-            what = f"{verb} {job.plm} t={job.iteration}"
-            tally = Tally()
-            note = partial(_progress_note, model, tally)
-            with tools.progress(what, sum(request.counts.values()), note) as advance:
-                made = generate(model, request, advance, tally)
-                down = ""
-        except (FinalError, TemporaryError) as error:
-            made = empty_result(request)
-            down = str(error)
+        made, down = _generate(tools, model, job, stops)
         tools.artifacts.write_table(f"{folder}/failures.parquet", made.failures, key)
         tools.artifacts.write_table(f"{folder}/prompts.parquet", made.prompts, key)
         calls = {
             host: traffic.since(before.get(host, Traffic()))
             for host, traffic in traffic_of(model).items()
         }
-        info: dict[str, object] = {
-            "usage": asdict(made.usage),
-            "failures": made.reasons,
-            "unusable": made.unusable,
-        }
-        info |= {"shortfall": dict(made.shortfall), "down": down, "stops": stops}
-        info |= {"several": made.several} if made.several else {}
-        info |= (
-            {"traffic": {host: asdict(traffic) for host, traffic in calls.items()}} if calls else {}
-        )
+        info = _facts(made, down, stops, calls)
+        # Last: a crash before it leaves no table of texts, so the step is repeated with all its files.
         return tools.artifacts.write_table(path, made.rows, key, info)
 
     def stale(ref: ArtifactRef) -> str:
         info = tools.artifacts.info(ref)
+        # Texts cannot join a vote that has happened.
         if tools.artifacts.exists(f"runs/{tools.run_id}/iteration={job.iteration}/release.parquet"):
             return ""
         if info["shortfall"] and info.get("stops", 0) < stops:
             return "recomputed because too few texts were usable"
-        return "recomputed because the model was down" if info["down"] else ""
+        if info["down"]:
+            return "recomputed because the model was down"
+        return ""
 
     return make_once(tools.artifacts, path, key, make, stale)
+
+
+def _generate(
+    tools: Tools, model: LanguageModel, job: WriteJob, stops: int
+) -> tuple[Generated, str]:
+    """Return the texts of a job, and the reason if the model is down."""
+    request = _request(tools, job)
+    # Each stop for too few texts grants all rounds once more; answers of earlier rounds are stored and cost nothing.
+    request = replace(request, attempts=(request.attempts + 1) * (stops + 1) - 1)
+    verb = "write"
+    if job.parents:
+        verb = "vary"
+    tally = Tally()
+    note = partial(_progress_note, model, tally)
+    total = sum(request.counts.values())
+    try:
+        with tools.progress(f"{verb} {job.plm} t={job.iteration}", total, note) as advance:
+            return generate(model, request, advance, tally), ""
+    except (FinalError, TemporaryError) as error:
+        return empty_result(request), str(error)
+
+
+def _facts(
+    made: Generated, down: str, stops: int, calls: Mapping[str, Traffic]
+) -> dict[str, object]:
+    """Return the facts stored with a table of texts."""
+    facts: dict[str, object] = {
+        "usage": asdict(made.usage),
+        "failures": made.reasons,
+        "unusable": made.unusable,
+        "shortfall": dict(made.shortfall),
+        "down": down,
+        "stops": stops,
+    }
+    # Left out where there is nothing to say, as in the tables of earlier versions.
+    if made.several:
+        facts["several"] = made.several
+    if calls:
+        facts["traffic"] = {host: asdict(traffic) for host, traffic in calls.items()}
+    return facts
 
 
 def _progress_note(model: LanguageModel, tally: Tally) -> str:
@@ -218,6 +242,7 @@ def read_vectors(tools: Tools, written: Sequence[TextTable]) -> Matrix:
     parts = [
         tools.artifacts.read_matrix(entry.vectors) for entry in written if entry.vectors is not None
     ]
+    # The order of `read_samples`: votes and vectors are joined by position.
     order = np.argsort(np.concatenate(ids), kind="stable")
     vectors: Matrix = np.concatenate(parts)[order]
     return vectors
@@ -229,26 +254,27 @@ def content(refs: Sequence[ArtifactRef]) -> str:
 
 
 def _request(tools: Tools, job: WriteJob) -> WritingRequest:
-    good, bad = examples_of(tools.artifacts.read_table(job.examples)) if job.examples else ({}, {})
+    good: Examples = {}
+    bad: Examples = {}
+    if job.examples is not None:
+        good, bad = examples_of(tools.artifacts.read_table(job.examples))
     earlier: set[str] = set()
     for ref in job.earlier:
         earlier.update(
             normalised(text) for text in tools.artifacts.read_table(ref)["text"].tolist()
         )
     parents = _parents(tools, job)
-    counts = {label: len(of_class) * job.copies for label, of_class in parents.items()}
-    return WritingRequest(
-        job,
-        counts
-        if job.copies
-        else texts_per_class(job.count, job.card.label_names, job.shares, job.offset),
-        good,
-        bad,
-        earlier=frozenset(earlier),
-        parents=parents,
-        seeding=_seeding(tools, job.seeds) if job.seeds else None,
-        words=tuple(tools.artifacts.read_table(job.words)["term"].tolist()) if job.words else (),
-    )
+    if job.copies:
+        counts = {label: len(of_class) * job.copies for label, of_class in parents.items()}
+    else:
+        counts = texts_per_class(job.count, job.card.label_names, job.shares, job.offset)
+    request = WritingRequest(job, counts, good, bad, earlier=frozenset(earlier), parents=parents)
+    if job.seeds is not None:
+        request = replace(request, seeding=_seeding(tools, job.seeds))
+    if job.words is not None:
+        words = tools.artifacts.read_table(job.words)["term"].tolist()
+        request = replace(request, words=tuple(words))
+    return request
 
 
 def _seeding(tools: Tools, seeds: Seeds) -> Seeding:
@@ -273,8 +299,12 @@ def _parents(tools: Tools, job: WriteJob) -> dict[str, tuple[Parent, ...]]:
     parents: dict[str, list[Parent]] = {}
     for ref in job.parents:
         table = tools.artifacts.read_table(ref)
-        table = table[table["plm"] == job.only] if job.only else table
-        times = table["times"].tolist() if "times" in table else [1] * len(table)
+        if job.only:
+            table = table[table["plm"] == job.only]
+        times = [1] * len(table)
+        # Survivors that were drawn with replacement have their number of draws.
+        if "times" in table:
+            times = table["times"].tolist()
         columns = (table[name].tolist() for name in ("sample_id", "text", "label"))
         for sample_id, text, label, repeats in zip(*columns, times, strict=True):
             parents.setdefault(label, []).extend([Parent(sample_id, text)] * repeats)
@@ -283,10 +313,10 @@ def _parents(tools: Tools, job: WriteJob) -> dict[str, tuple[Parent, ...]]:
 
 def _optional_parameters(job: WriteJob) -> dict[str, object]:
     """Return the key parameters beyond those of the default manner."""
-    # Kept so that keys match earlier runs: `spread` was a setting once
-    parameters: dict[str, object] = (
-        {} if job.manner == DEFAULT_MANNER else {"manner": {**job.manner.to_json(), "spread": 0.0}}
-    )
+    parameters: dict[str, object] = {}
+    if job.manner != DEFAULT_MANNER:
+        # `spread` was a setting once; without it, keys of earlier runs would not match.
+        parameters["manner"] = {**job.manner.to_json(), "spread": 0.0}
     if job.parents:
         parameters |= {
             "parents": content(job.parents),
@@ -300,14 +330,15 @@ def _optional_parameters(job: WriteJob) -> dict[str, object]:
         parameters["shares"] = list(job.shares)
     if job.seeds:
         seeds = job.seeds
-        sources = {
-            "shown": seeds.shown.content if seeds.shown else "",
-            "sequences": seeds.sequences.sha256,
-        }
+        sources = {"shown": "", "sequences": seeds.sequences.sha256}
+        shown_per_class = 0
+        if seeds.shown:
+            sources["shown"] = seeds.shown.content
+            shown_per_class = SHOWN_PER_CLASS
         if seeds.terms:
             sources |= {"terms": seeds.terms.sha256, "length": str(seeds.length)}
-        # False: prompts that name the class were a setting
-        manner = [SHOWN_PER_CLASS if seeds.shown else 0, False, seeds.first, seeds.models]
+        # False: prompts that name the class were a setting.
+        manner = [shown_per_class, False, seeds.first, seeds.models]
         parameters["seeds"] = {**sources, "manner": manner}
     if job.listed:
         parameters["style"] = "list"

@@ -65,6 +65,7 @@ def count_usable(tools: Tools, written: Sequence[TextTable]) -> dict[str, ClassC
             count.texts.add(normalised(text))
             count.answers[str(plm)] += 1
             count.requested += 1
+            # An empty entry: a model without a rejected answer is listed, too.
             count.reasons[str(plm)].update()
         info = tools.artifacts.info(table.samples)
         for label, missing in info.get("shortfall", {}).items():
@@ -79,10 +80,13 @@ def count_usable(tools: Tools, written: Sequence[TextTable]) -> dict[str, ClassC
 def stops_of(tools: Tools, samples_path: str) -> int:
     """Return how often the texts of this table have stopped a run."""
     text = tools.artifacts.read_text(_stops_path(samples_path))
-    return int(json.loads(text)["stops"]) if text else 0
+    if not text:
+        return 0
+    return int(json.loads(text)["stops"])
 
 
 def _least(label: str, count: ClassCount, needed: Needed) -> int:
+    # Of a class of few texts all are needed, or a rare class would stop every run.
     return min(needed.get(label, MIN_TEXTS), count.requested)
 
 
@@ -94,6 +98,7 @@ def _stop(
     needed: Needed,
 ) -> None:
     latest = max((table.iteration for table in written), default=0)
+    # Counted on disk: a resumed run must know that it has to request more than before.
     for table in written:
         if table.iteration == latest and tools.artifacts.info(table.samples).get("shortfall"):
             stops = {"stops": stops_of(tools, table.samples.path) + 1}
@@ -114,7 +119,9 @@ def _list_classes(short: Mapping[str, ClassCount], needed: Needed) -> str:
         for label, count in list(short.items())[:CLASSES_LISTED]
     ]
     rest = len(short) - len(listed)
-    return "; ".join([*listed, *([f"and {rest} more"] if rest else [])])
+    if rest:
+        listed.append(f"and {rest} more")
+    return "; ".join(listed)
 
 
 def _list_models(count: ClassCount) -> str:
@@ -125,8 +132,10 @@ def _list_models(count: ClassCount) -> str:
 
 def _list_reasons(plm: str, answers: int, reasons: Counter[str]) -> str:
     unusable = reasons.total()
+    if not answers and not unusable:
+        return f"{plm}: no answers"
     if not unusable:
-        return f"{plm}: {answers} usable" if answers else f"{plm}: no answers"
+        return f"{plm}: {answers} usable"
     if len(reasons) == 1:
         return f"{plm}: {unusable} of {answers} answers: {next(iter(reasons))}"
     listed = ", ".join(f"{number} {reason}" for reason, number in reasons.most_common())

@@ -4,7 +4,7 @@ RANDOM_API and VARIATION_API of private evolution (Xie et al. 2024, Aug-PE; Hou 
 """
 
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 
@@ -115,11 +115,9 @@ def keyword(card: TaskCard, label: str, manner: Manner, turn: int) -> str:
     attribute names a value of the attribute instead.
     """
     words = card.label(label).words
-    return (
-        words[turn % len(words)]
-        if manner.keywords and manner.disclose and words and not card.values
-        else ""
-    )
+    if not (manner.keywords and manner.disclose and words) or card.values:
+        return ""
+    return words[turn % len(words)]
 
 
 def generation_prompt(
@@ -140,37 +138,50 @@ def _variation(
 ) -> Prompt:
     seed = seed_of("vary", *place_of(call), call.attempt, parent.sample_id)
     generator = np.random.default_rng(seed)
-    blanked = _blanked(parent.text, manner.mask, generator) if manner.variation == "blanks" else ""
+    blanked = ""
+    # Drawn before the style: the order of draws decides both, and stored completions belong to it.
+    if manner.variation == "blanks":
+        blanked = _blanked(parent.text, manner.mask, generator)
     label = card.label(call.label)
     values = {
         "item": card.item,
-        "of_class": f" of the class {named(label)}" if manner.disclose else "",
+        "of_class": "",
         "attribute": marked(card, attribute),
         "text": blanked or " ".join(parent.text.split()),
         "style": STYLES[int(generator.integers(len(STYLES)))],
-        "topic": f" Topic: {topic_of(label)}." if manner.disclose else "",
+        "topic": "",
     }
-    listed = call.turn.listed and not blanked
-    fields: dict[str, Any] = {
-        "text": fill(BLANKS if blanked else SAID_AGAIN if listed else PARAPHRASE, values),
-        "label": label.name if manner.disclose else "",
-        "description": about(label) if manner.disclose else "",
-        "attribute": attribute,
-        "max_tokens": card.max_tokens,
-        "seed": seed,
-        "end": LIST_END if listed else "",
-    }
-    if not blanked:
-        return Prompt(**fields, good=(parent.text,))
-    return Cloze(
-        **fields, source=parent.text, blanked=blanked, mask=manner.mask, rounds=manner.rounds
-    )
+    prompt = Prompt("", "", attribute=attribute, max_tokens=card.max_tokens, seed=seed)
+    if manner.disclose:
+        values |= {
+            "of_class": f" of the class {named(label)}",
+            "topic": f" Topic: {topic_of(label)}.",
+        }
+        prompt = replace(prompt, label=label.name, description=about(label))
+    if blanked:
+        return Cloze(
+            text=fill(BLANKS, values),
+            label=prompt.label,
+            description=prompt.description,
+            attribute=attribute,
+            max_tokens=card.max_tokens,
+            seed=seed,
+            source=parent.text,
+            blanked=blanked,
+            mask=manner.mask,
+            rounds=manner.rounds,
+        )
+    if call.turn.listed:
+        text = fill(SAID_AGAIN, values)
+        return replace(prompt, text=text, good=(parent.text,), end=LIST_END)
+    return replace(prompt, text=fill(PARAPHRASE, values), good=(parent.text,))
 
 
 def _blanked(text: str, mask: float, generator: np.random.Generator) -> str:
     """Replace at least one word of a text by underscores; adjacent blanks become one."""
     words = text.split()
     out = generator.random(len(words)) < mask
+    # A short text may have no blank by chance; its variation would be the text itself.
     out[int(generator.integers(len(words)))] = True
     masked = ["_" if gone else word for word, gone in zip(words, out, strict=True)]
     return " ".join(

@@ -88,6 +88,7 @@ def as_text(phrases: Sequence[str]) -> str:
 def plain_form(text: str) -> str:
     """Return the words of a text, each between two spaces, for comparisons."""
     folded = unicodedata.normalize("NFKC", normalizable(text)).casefold()
+    # A space on either side of every word: "art" is not found in "heart", and "a b" is found in "a b c".
     return "".join(f" {word} " for word in _WORD.findall(folded))
 
 
@@ -95,6 +96,7 @@ class Matcher:
     """Finds any number of terms in one pass over a text (Aho and Corasick 1975)."""
 
     def __init__(self, terms: Sequence[str]) -> None:
+        # Imported here: only methods with phrases need it.
         import ahocorasick
 
         self._automaton: Any = ahocorasick.Automaton()

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from flows.config.task_files import load_task
 from flows.runtime.state_folder import current_user
 from tests.support.models.tiny import save_roberta
 from tests.support.paths import ROOT
@@ -33,7 +34,10 @@ def test_a_refused_plan_spends_nothing_and_says_who_refused(
     # No row can be used: opening them would fail with another message.
     rows = tmp_path / "unusable.csv"
     rows.write_text("text,label\nMy parcel is late.,no_such_class\n")
-    config = pipeline.config(**SHORT, private={"path": str(rows), "name": "desk"})
+    classes = {name: [name] for name in load_task("support_desk").label_names}
+    config = pipeline.config(
+        **SHORT, private={"path": str(rows), "name": "desk", "classes": classes}
+    )
     process, run = started(pipeline, "run", "wasp", "--config", str(config), "--json")
     form = with_form(pipeline.api, run)
     for word in (
@@ -139,6 +143,20 @@ def deployed(api: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ser
         Pipeline(tmp_path_factory.mktemp("approval") / "home", api), "approval"
     ) as deployment:
         yield deployment
+
+
+@pytest.mark.slow
+def test_a_server_charges_no_records_of_undeclared_classes(
+    deployed: Served, tmp_path: Path
+) -> None:
+    rows = tmp_path / "rows.csv"
+    rows.write_text("text,label\nMy parcel is late.,no_such_class\n")
+    config = values(test=None, private={"path": str(rows), "name": "undeclared"})
+    state = deployed.end(deployed.run(config))
+    assert state["type"] == "FAILED"
+    assert "Let their owner run: wasp dataset add NAME --path PATH" in state["message"]
+    known = deployed.pipeline.answer("budget", "show")["datasets"]
+    assert "undeclared" not in [status["dataset"] for status in known]
 
 
 @pytest.mark.slow

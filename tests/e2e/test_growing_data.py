@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.paths import DESK
 from tests.support.runs.pipeline import Pipeline, values
+from tests.support.runs.prepared_run import LABELS
 from tests.support.runs.served_flow import OVER, Served, served
 from tests.support.servers.vendor import VendorServer
 from tests.support.waits import wait_until
@@ -41,9 +42,12 @@ def test_a_schedule_on_a_growing_file(pipeline: Pipeline, tmp_path: Path) -> Non
     pipeline.extra = {"VENDOR_KEY": "sk-none"}
     file = tmp_path / "rows.parquet"
     ROWS.head(80).to_parquet(file)
-    pipeline.answer("budget", "cap", "growing", "--epsilon", str(CAP), "--declare")
+    classes = [word for label in LABELS for word in ("--class", label)]
+    pipeline.answer(
+        "dataset", "add", "growing", "--path", str(file), "--epsilon-cap", str(CAP), *classes
+    )
     with VendorServer() as server:
-        config = values(plms=[server.plm()], private={"path": str(file), "name": "growing"})
+        config = values(plms=[server.plm()]) | {"private": {"dataset": "growing"}}
         with served(pipeline, "growing", config, interval=30) as deployment:
             wait_until(lambda: len(over(deployment)) >= 2, log=deployment.log)
             deployment.pause()

@@ -56,7 +56,7 @@ FURTHER: dict[str, tuple[str, ...]] = {
     ),
     "everything that ships, and many random histories": (
         "unit/connectors/data/",
-        "unit/connectors/ledger/test_filter.py",
+        "unit/connectors/ledger/test_cap.py",
         "unit/connectors/ledger/test_rules.py",
         "unit/flows/config/test_shipped_configs.py",
         "unit/flows/methods/test_golden_releases.py::test_a_configuration_releases_what_is_recorded[shipped",
@@ -88,7 +88,7 @@ NIGHTLY: dict[str, tuple[str, ...]] = {
         "e2e/test_nothing_private_leaves.py::test_nothing_of_a_private_row_is_found_after_a_run[kd_tutor",
         "e2e/test_nothing_private_leaves.py::test_nothing_of_a_private_row_is_found_after_a_run[wasp-privacy1",
         "e2e/test_nothing_private_leaves.py::test_a_run_names_its_dataset",
-        "unit/flows/audit/test_audit.py::test_a_sabotaged_mechanism",
+        "unit/flows/audit/test_run.py::test_a_sabotaged_mechanism",
         "unit/flows/publish/test_audits.py::test_an_export_without",
         "unit/tasks/attacks/test_attack.py::test_a_sabotaged_mechanism",
         "unit/tasks/private/test_sabotage.py::test_every_sabotage",
@@ -99,7 +99,7 @@ NIGHTLY: dict[str, tuple[str, ...]] = {
         "e2e/methods/test_methods.py::test_the_phrases_alone",
         "e2e/methods/test_methods.py::test_without_noise",
         "e2e/methods/test_only_private.py::test_another_run",
-        "unit/flows/methods/test_opening.py::test_any_flow_offers",
+        "unit/flows/methods/wasp/test_config.py::test_any_flow_offers",
     ),
     "configurations that ship": (
         "unit/flows/config/test_shipped_configs.py::test_a_comparison_loads_and_every_cell",

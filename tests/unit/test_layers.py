@@ -199,9 +199,9 @@ def test_the_tables_of_suites_name_tests_that_exist() -> None:
 
 # --- what other packages import: removing or renaming an export breaks them
 EXPORTS = """
-AnyConfig AnyMethod ArtifactRef Casting Changes Completion ConfigError Guarantee Host LabelledRows LanguageModel Method
+AnyConfig AnyMethod ArtifactRef Changes Completion ConfigError Guarantee Host LabelledRows LanguageModel Method
 Metric MetricInput MissingPackageError ModelSpec OwnRowsConfig Prompt PublicFile Releases RoundsMethod Run RunConfig
-Section TextTable VotingScheme WaspError Written embedded generate keep_nothing measure_iteration method_flow no_release
+Section TextTable VotingScheme WaspError embedded generate keep_nothing measure_iteration method_flow no_release
 read_options run_step vote_releases
 """
 

@@ -167,15 +167,15 @@ class CompletionStore:
         }
         row |= {"seconds": seconds}
         marks = ", ".join("?" * len(row))
-        sql = f"INSERT OR IGNORE INTO answers ({', '.join(row)}) VALUES ({marks})"  # noqa: S608
+        store = f"INSERT OR IGNORE INTO answers ({', '.join(row)}) VALUES ({marks})"  # noqa: S608
         counted = f"ON CONFLICT (prompt_key) DO UPDATE SET {outcome} = {outcome} + 1"
+        count = f"INSERT INTO asked (prompt_key, {outcome}) VALUES (?, 1) {counted}"  # noqa: S608
         with self._open(identity) as database, _transaction(database):
-            count = f"INSERT INTO asked (prompt_key, {outcome}) VALUES (?, 1) {counted}"  # noqa: S608
             database.execute(count, (key,))
             if outcome == "errors":
                 database.execute("DELETE FROM claims WHERE prompt_key = ?", (key,))
                 return completion
-            if database.execute(sql, list(row.values())).rowcount:
+            if database.execute(store, list(row.values())).rowcount:
                 return completion
         return self.lookup_many(identity, [key])[key]
 

@@ -4,6 +4,7 @@ A package announces a method, a metric or a connector by an entry point of the g
 `wasp.connectors`. The names of runs and steps are imported on first use, because they load Prefect.
 """
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib import import_module
@@ -51,7 +52,7 @@ __all__ += [
     "WaspError",
     "no_release",
 ]
-__all__ += ["Casting", "Releases", "Written", "vote_releases"]
+__all__ += ["Releases", "vote_releases"]
 __all__ += [
     "Completion",
     "LanguageModel",
@@ -64,10 +65,8 @@ __all__ += ["Host", "PublicFile"]
 __all__ += ["LabelledRows", "Metric", "MetricInput", "read_options"]
 __all__ += ["Run", "embedded", "generate", "measure_iteration", "method_flow", "run_step"]
 
-Casting = VotingScheme
-"""The name that methods of earlier versions use."""
-Written = TextTable
-"""The name that methods of earlier versions use."""
+EARLIER = {"Casting": "VotingScheme", "Written": "TextTable"}
+"""Names of earlier versions, which work for one minor version and warn."""
 
 _MODULES = {
     "Run": "flows.engine.run",
@@ -81,11 +80,20 @@ _MODULES = {
 
 def Releases(guarantee: Guarantee[Any], releases: Sequence[Any] = ()) -> Guarantee[Any]:
     """Return a guarantee with these releases: the name that methods of earlier versions use."""
+    _warn("Releases", "replace(guarantee, releases=...)")
     return replace(guarantee, releases=(*guarantee.releases, *releases))
 
 
 def __getattr__(name: str) -> Any:
-    """Import the names of runs and steps on first use."""
+    """Import the names of runs and steps on first use; return what has an earlier name."""
+    if name in EARLIER:
+        _warn(name, EARLIER[name])
+        return globals()[EARLIER[name]]
     if name not in _MODULES:
         raise AttributeError(f"module 'wasp.extend' has no attribute '{name}'")
     return getattr(import_module(_MODULES[name]), name)
+
+
+def _warn(earlier: str, now: str) -> None:
+    message = f"wasp.extend: write {now} instead of {earlier}"
+    warnings.warn(message, DeprecationWarning, stacklevel=3)

@@ -54,6 +54,7 @@ def release_guidance(
     `labels`: the classes; `dimension`: of the texts' vectors; `check`: as in `write_release`. Raises ConfigError before
     any row is read if the sums do not fit into the ledger.
     """
+    # Eight bytes a number; one more than the dimension is the constant feature.
     size = 8 * len(labels) * (dimension + 1)
     if size > MAX_BYTES:
         raise ConfigError(
@@ -91,9 +92,8 @@ def clean_sums(ballot: Ballot, labels: Sequence[str], noise: SumNoise[DensityPri
         for row in rows:
             if ballot.labels[row] in codes:
                 unit_sums[codes[ballot.labels[row]]] += _steps(ballot, row, noise.privacy.steps)
-        sums += np.sign(unit_sums) * (
-            np.abs(unit_sums) // len(rows)
-        )  # truncation towards zero shortens
+        # Truncation towards zero shortens; // alone would make a negative sum longer.
+        sums += np.sign(unit_sums) * (np.abs(unit_sums) // len(rows))
     return CleanSums(sums)
 
 
@@ -109,11 +109,13 @@ def _units(ballot: Ballot, selected: NDArray[np.bool_]) -> list[list[int]]:
 
 def _steps(ballot: Ballot, row: int, scale: int) -> Ints:
     """Return one row's contribution, which does not depend on any other row."""
+    # One row at a time: the sums of a block may round differently with other rows in it.
     features = features_of(ballot.vectors[row : row + 1])[0] * (scale * SAFELY)
-    steps = np.trunc(features).astype(np.int64)
-    return (
-        steps if int((steps[1:] ** 2).sum()) <= (1 - COUNTING) * scale**2 else np.zeros_like(steps)
-    )
+    steps: Ints = np.trunc(features).astype(np.int64)
+    # The bound of a replaced row needs this length of the features without the constant; checked in integers.
+    if int((steps[1:] ** 2).sum()) > (1 - COUNTING) * scale**2:
+        return np.zeros_like(steps)
+    return steps
 
 
 def canary(noise: SumNoise[DensityPrivacy]) -> AttackInputs:

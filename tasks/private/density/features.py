@@ -25,6 +25,7 @@ def features_of(vectors: NDArray[np.floating]) -> Floats:
     nothing.
     """
     rows = np.asarray(vectors, dtype=np.float64)
+    # Vectors of private rows may be zero or infinite, and a warning would reveal that there is one.
     with np.errstate(all="ignore"):
         lengths = np.sqrt((rows**2).sum(axis=1))
         units = rows / lengths[:, None]

@@ -61,20 +61,19 @@ class DensityPrivacy:
         """
         if self.adjacency != "replace_one":
             return 1.0
-        return 2.0 if self.protects == "person" else max(2 * math.sqrt(1 - COUNTING), math.sqrt(2))
+        if self.protects == "person":
+            return 2.0
+        return max(2 * math.sqrt(1 - COUNTING), math.sqrt(2))
 
     @property
     def reason(self) -> str:
         """Why one row or person moves the sums no further."""
         if self.protects == "person":
             what = f"one person adds the average features of at most {self.rows_per_person} row(s), over all classes"
+            moved = "replacing it moves as much again"
         else:
             what = "one row adds its features to the sum of its class"
+            moved = "the constants of two rows cancel"
         if self.adjacency != "replace_one":
             return f"{what}: no longer than 1 (L2)"
-        moved = (
-            "replacing it moves as much again"
-            if self.protects == "person"
-            else "the constants of two rows cancel"
-        )
         return f"{what}: no longer than 1 (L2); {moved}: {self.sensitivity:.4f}"

@@ -82,6 +82,7 @@ class DensityRelease(SumRelease):
         use = self.use
         classes = len(card.labels)
         sigma = self.noise.scale
+        # Only a declared number is public: a count of the rows would have to get noise.
         if use.rows is None or sigma <= 0:
             return []
         warnings = []
@@ -93,11 +94,14 @@ class DensityRelease(SumRelease):
             )
         first = use.candidates // classes
         if first < 2 * use.examples:
+            # Fewer iterations leave more texts for each; a release guides nothing with fewer than two.
             rounds = max(2, min(use.iterations, use.samples // (2 * use.examples * classes)))
-            fewer = f"Set method.iterations to {rounds}, or w" if rounds < use.iterations else "W"
+            advice = "Write more texts"
+            if rounds < use.iterations:
+                advice = f"Set method.iterations to {rounds}, or write more texts"
             warnings.append(
                 f"each class has {first} texts in the first iteration and prompts show {use.examples}, so nearly "
-                f"all become examples. {fewer}rite more texts"
+                f"all become examples. {advice}"
             )
         return warnings
 
@@ -105,11 +109,9 @@ class DensityRelease(SumRelease):
     def text(self) -> str:
         """Contents of the release, its noise and the largest change by one record."""
         noise = self.noise
-        how = (
-            "without noise"
-            if noise.kind == "none"
-            else f"with integer Gaussian noise, sigma {noise.scale:.4f}"
-        )
+        how = f"with integer Gaussian noise, sigma {noise.scale:.4f}"
+        if noise.kind == "none":
+            how = "without noise"
         return (
             f"{self.contents}, {how}; one {noise.privacy.protects} moves all of them together by at most "
             f"{noise.sensitivity:g} (L2)"

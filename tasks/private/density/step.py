@@ -45,6 +45,7 @@ def estimate_density(
         "labels": list(needed),
         "embedder": tools.embedder.identity,
     }
+    # Neither the run nor its texts are inputs of the key: a later run with the same rows reads this release.
     job = SumJob(payer, noise, step_key("guidance", parameters, {}))
     check = partial(require_usable, tools, written, needed)
     return release_guidance(tools, job, tuple(needed), dimension, check)

@@ -5,7 +5,6 @@ before a record is opened.
 """
 
 from pathlib import Path
-from typing import Any
 
 from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.ledger import Charge, ReleaseRequest
@@ -50,21 +49,23 @@ def train_on_private(
         "embedder": embedder_of(tools, student),
     }
     key = step_key("plain_train", parameters, {})
+    # Charged before a row is opened, with an output that says nothing: a training that dies stays recorded.
     request = ReleaseRequest(payer.dataset, tools.run_id, PLAIN_TRAINING, key.key, charge)
     exposure = tools.ledger.release_once(request, lambda: b"told before a row is opened")
 
-    def train(target: Path) -> dict[str, Any]:
+    def train(target: Path) -> dict[str, object]:
         return train_on_private_rows(tools, payer.fingerprint, student, labels, target)
 
     def make() -> ArtifactRef:
-        scores: dict[str, Any] = {"not_private": True, "ledger_entry": exposure.entry_hash}
+        scores: dict[str, object] = {"not_private": True, "ledger_entry": exposure.entry_hash}
         trained = tools.artifacts.write_folder(folder, lambda path: scores.update(train(path)), key)
         scores |= {"student": trained.sha256} | test_on(tools, test, labels, trained)
         return tools.artifacts.write_json(path, scores, key)
 
     def stale(_: ArtifactRef) -> str:
-        return (
-            "" if tools.artifacts.find(folder, key) else "recomputed because the student is missing"
-        )
+        # The scores are worthless without the student that they describe.
+        if tools.artifacts.find(folder, key) is None:
+            return "recomputed because the student is missing"
+        return ""
 
     return make_once(tools.artifacts, path, key, make, stale)

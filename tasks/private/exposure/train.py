@@ -6,7 +6,6 @@ bound. The ledger is updated before a row is read, so it contains every such tra
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from connectors.interfaces.errors import InputError
 from tasks.private.rows.quarantine import sealed
@@ -19,7 +18,7 @@ from tasks.students.train import train_student
 
 def train_on_private_rows(
     tools: Tools, fingerprint: str, student: StudentSpec, labels: tuple[str, ...], folder: Path
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Train a student on the private records into `folder`; return its epochs.
 
     Records that cannot be used are left out. Raises PrivateInputError if the others cannot train a student, after the

@@ -41,6 +41,7 @@ def add_discrete_gaussian(
         )
     if not 0 <= sigma_int < math.inf:
         raise ConfigError(f"Noise needs a finite sigma of at least 0, not {sigma_int!r}.")
+    # Two signs for "no noise": a sigma that became zero by mistake stops here.
     if (sigma_int == 0) != non_private:
         raise ConfigError(
             "Noise of sigma 0 and non_private require each other; set privacy.epsilon to inf for both."
@@ -58,6 +59,7 @@ def _gaussian(sigma: float) -> Any:
     """Return OpenDP's measurement, which holds no noise: each call draws."""
     import opendp.prelude as dp
 
+    # OpenDP offers mechanisms whose proofs it has not reviewed itself only after this call.
     dp.enable_features("contrib")
     space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64")
     return dp.m.make_gaussian(*space, scale=sigma)
@@ -67,6 +69,7 @@ def _in_threads(
     work: Callable[[NDArray[np.int64]], NDArray[np.int64]], flat: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Apply `work` to every entry, in one thread per usable core if there are many."""
+    # The sampler releases Python's lock. Each thread draws its own entropy, so parts share no noise.
     cores = usable_cores() if flat.size >= MANY else 1
     if cores == 1:
         return work(flat)

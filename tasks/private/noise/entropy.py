@@ -18,6 +18,7 @@ def uniform(count: int) -> NDArray[np.float64]:
 
     Each is the midpoint of one of 2^53 equal intervals.
     """
+    # 64 bits less 11: a float has 53 bits, so every interval is hit by the same number of values.
     bits = np.frombuffer(os.urandom(8 * count), dtype=np.uint64) >> np.uint64(11)
     return (bits.astype(np.float64) + 0.5) * 2.0**-53
 
@@ -37,6 +38,7 @@ def gaussian(count: int, sigma: float) -> NDArray[np.float64]:
 
     noise = np.empty(count)
     for start in range(0, count, CHUNK):
+        # The midpoints of `uniform` are never 0 or 1, for which the inverse would be infinite.
         part = noise[start : start + CHUNK]
         part[:] = ndtri(uniform(len(part)))
     noise *= sigma

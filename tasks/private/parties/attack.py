@@ -83,6 +83,7 @@ class FederatedRun:
             minimum=parties.minimum,
             colluding=parties.colluding,
             labels=tuple(sorted(set(self.candidates.labels))),
+            # What a party compares with its own files, or what names messages, has no part in the noise.
             embedder="",
             texts="",
             registry="",

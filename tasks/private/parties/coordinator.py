@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, astuple, dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -90,13 +90,12 @@ def federated_vote(
     Raises FinalError with the names of the failed parties if too few remain, or if some failed after all were ready.
     Nothing is summed in this case.
     """
-    more = {
-        "parties": [*astuple(federation.parties), "float32"]
-    }  # the format of vectors, as in earlier versions
+    # The format of vectors was a setting once; without it, keys of earlier versions would change.
+    more = {"parties": [*astuple(federation.parties), "float32"]}
     key = vote_key("federated_vote", tools, spec, written, more)
     charge = shared_charge(SharedNoise(spec.noise, federation.parties))
     request = spec.payer.request(tools.run_id, spec.slot, key.key, charge)
-    facts: dict[str, Any] = {}
+    facts: dict[str, object] = {}
 
     def draw() -> StoredRelease:
         if tools.ledger.released(spec.payer.dataset, key.key):
@@ -133,7 +132,7 @@ class Coordinator:
     report: Callable[[str], None]
     call: str = field(default_factory=lambda: f"{File.CALL}{time.time_ns()}")
 
-    def collect_sum(self, written: Sequence[TextTable]) -> tuple[NoisyVotes, dict[str, Any]]:
+    def collect_sum(self, written: Sequence[TextTable]) -> tuple[NoisyVotes, dict[str, object]]:
         """Return the summed votes, and the facts stored with them, from the open attempt or a later one."""
         texts = candidates(self.tools, written)
         while True:
@@ -147,18 +146,22 @@ class Coordinator:
             else:
                 break
         near, *far = total.reshape(plan.privacy.sides, -1)
+        # More parties than the minimum add more noise than the charge states, never less.
         sigma = plan.noise.sum_int(len(plan.parties))
         votes = NoisyVotes(texts.ids, near, far[0] if far else None, self.spec.noise.scale, sigma)
-        return votes, {
+        facts: dict[str, object] = {
             "parties": list(plan.parties),
             "dropped": dict(self.dropped),
             "attempt": plan.attempt,
         }
+        return votes, facts
 
     def _attempt(self, plan: RoundPlan) -> NDArray[np.int64]:
         folder = plan.at
         files = self.tools.exchange
+        # The name of this process: a party that restarts answers the newest call, not a dead coordinator's.
         files.write(f"{folder}/{self.call}", b"")
+        # A list that a killed process has published stays: parties have checked these keys.
         listed = files.read(f"{folder}/{File.LIST}")
         if listed is None:
             listed = json.dumps(
@@ -167,6 +170,7 @@ class Coordinator:
         keys = {party: bytes.fromhex(key) for party, key in json.loads(listed).items()}
         transcript = check_announcements(plan, keys, self.federation.registry)
         files.write(f"{folder}/{File.LIST}", listed)
+        # From this file on parties pay, so it follows only when all of them have checked the same keys.
         if not files.exists(f"{folder}/{File.GO}"):
             for party, checked in self._opened(
                 plan, File.READY, self._gather(plan, File.READY)
@@ -189,8 +193,11 @@ class Coordinator:
             missing = [party for party in plan.parties if party not in messages]
             if not missing:
                 return messages
-            late = dict.fromkeys(missing, LATE) if waited > 60 * self.federation.minutes else {}
-            if gone := late | self._refused(plan, missing):
+            gone = self._refused(plan, missing)
+            if waited > 60 * self.federation.minutes:
+                # A refusal says more than silence.
+                gone = dict.fromkeys(missing, LATE) | gone
+            if gone:
                 raise DropOutError(gone)
             if waited > reported + REPORT_SECONDS:
                 reported = waited
@@ -220,6 +227,7 @@ class Coordinator:
         """Return the parties that refused since this process called them, and why."""
         refusals = self._opened(plan, File.REFUSALS, self._read(plan, File.REFUSALS, missing))
         codes = {party: payload.decode().partition(" ") for party, payload in refusals.items()}
+        # A refusal of an earlier call may be out of date.
         return {
             party: explain_refusal(code)
             for party, (call, _, code) in codes.items()
@@ -236,6 +244,7 @@ class Coordinator:
         last = max((int(at.rpartition("=")[2]) for at in rounds_with(names, File.PLAN)), default=-1)
         at = round_folder(run_id, iteration, last)
         plan = None
+        # A plan of another key or version cannot be resumed; its attempt is aborted below.
         with suppress(PlanSignatureError, ArtifactError):
             plan = RoundPlan.from_message(
                 files.read(f"{at}/{File.PLAN}") or b"", at, self.federation.coordinator
@@ -271,12 +280,14 @@ class Coordinator:
             step=self.step,
             respend=self.spec.payer.respend,
         )
+        # Before the plan appears: a party that reads this mark returns its reservation for the run.
         tools.exchange.remove([f"{ROUNDS}/{plan.run_id}/{File.ENDED}"])
         tools.exchange.write(f"{plan.at}/{File.PLAN}", plan.to_message(tools.coordinator_key))
         return plan
 
     def _drop(self, plan: RoundPlan, gone: Mapping[str, str]) -> None:
         """Abort an attempt after dropouts; raise FinalError if it is the last one."""
+        # A party that has paid can vote in this attempt only: its ledger has an output for these keys.
         if self.tools.exchange.exists(f"{plan.at}/{File.GO}") and not self.spec.payer.respend:
             raise FinalError(
                 f"Parties: no masked votes after all were ready ({_reasons(gone)}). Nothing was summed. Parties that "
@@ -308,7 +319,10 @@ def _reasons(gone: Mapping[str, str]) -> str:
 
 def name_some(names: Sequence[str], most: int = 6) -> str:
     """Return the first names, and the number of the others."""
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+    listed = ", ".join(names[:most])
+    if len(names) <= most:
+        return listed
+    return f"{listed} and {len(names) - most} more"
 
 
 def end_run(exchange: RemoteFiles, run_id: str) -> None:

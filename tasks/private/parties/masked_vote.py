@@ -64,6 +64,7 @@ def masked_votes(
         raw = clean_votes(_ballot(tools, plan, fingerprint), candidates, noise.total)
         # A public bound; cutting at it moves no two vectors apart. No rows can make this step fail.
         counts = np.minimum(raw.counts, declared_rows * noise.total.scale)
+        # Colluding parties can remove masks, but not this noise.
         noisy = add_noise_share(counts, noise)
         return mask(noisy.T.flatten()).astype("<u4").tobytes()
 
@@ -117,13 +118,17 @@ def masked(
     """
     plan = key.plan
     transcript = check_announcements(key.plan, announcements, registry)
+    # After the check: a list that another party has spoiled does not use up this party's key.
     secret = key.spend()
     cut = np.clip(values, -plan.most, plan.most)
     upload = np.mod(cut, 2**32).astype(np.uint32)
     for peer in plan.parties:
         if peer != key.party:
             stream = _stream(secret, key, transcript, peer, announcements[peer][-KEY:])
-            upload = upload + stream if key.party < peer else upload - stream
+            # uint32 wraps around, so what one of the two adds and the other subtracts cancels exactly.
+            if key.party > peer:
+                stream = -stream
+            upload = upload + stream
     return upload
 
 

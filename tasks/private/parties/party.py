@@ -139,10 +139,10 @@ def check_plan(party: Party, plan: RoundPlan) -> None:
     # A bin gets at most one vote of each row, and the sum of all parties must fit 32 bits.
     largest = party.declared_rows * noise.total.scale + TAIL * noise.share_int
     epsilon = epsilon_of([noise.total.event] * privacy.releases, party.delta)
-    forms = None if party.labels is None else set(map(cell_form, party.labels))
-    unknown = [
-        label for label in plan.labels if forms is not None and cell_form(label) not in forms
-    ]
+    unknown: list[str] = []
+    if party.labels is not None:
+        forms = set(map(cell_form, party.labels))
+        unknown = [label for label in plan.labels if cell_form(label) not in forms]
     wrong = {
         "it does not include this party": party.name not in names,
         "it has a different registry of parties": not names <= set(party.registry)
@@ -159,7 +159,7 @@ def check_plan(party: Party, plan: RoundPlan) -> None:
         > party.epsilon_at_most * (1 + 1e-9),
         f"it has iteration {plan.iteration} of {privacy.releases}": plan.iteration
         >= privacy.releases,
-        f"labels lacks its class '{unknown[0] if unknown else ''}'": bool(unknown),
+        f"labels lacks its class '{''.join(unknown[:1])}'": bool(unknown),
         f"its embedder is {plan.embedder}, not {party.embedder.identity}": plan.embedder
         != party.embedder.identity,
         "it protects persons and private.person is empty": privacy.protects == "person"
@@ -194,6 +194,7 @@ def take_part(party: Party, at: str, call: str, keys: Keys) -> Generator[None, N
 
 def _take_part(party: Party, at: str, keys: Keys) -> Generator[None, None, str]:
     files = party.exchange
+    # A party that restarts after its upload has nothing left to do.
     if files.exists(message_path(at, File.UPLOADS, party.name)):
         return "sent before"
     plan = RoundPlan.from_message(files.read(f"{at}/{File.PLAN}") or b"", at, party.coordinator)
@@ -203,10 +204,12 @@ def _take_part(party: Party, at: str, keys: Keys) -> Generator[None, None, str]:
     budget = BudgetPlan(
         plan.run_id, plan.flow, plan.privacy.delta, (charge,) * plan.privacy.releases
     )
+    # The whole run is reserved in its first round: a cap must not end a run between two votes.
     party.ledger.reserve(dataset, budget, party.who)
     key = keys.get(plan.digest)
     candidates = None
     outcome = "sent before"
+    # Rows are read and embedded before anybody pays: an error in them then ends an attempt that costs nothing.
     if not files.exists(f"{at}/{File.LIST}"):
         candidates = _candidates(party, plan)
         prepare(party, plan, fingerprint)
@@ -236,6 +239,7 @@ def _take_part(party: Party, at: str, keys: Keys) -> Generator[None, None, str]:
         )
         party.ledger.release_once(request, draw)
         outcome = "masked"
+    # From the ledger, not from memory: a process that died after the payment sends the same bytes.
     _send(party, at, File.UPLOADS, party.ledger.release_once(request, never_draw).output)
     return outcome
 
@@ -279,8 +283,8 @@ def notice_labels(party: Party) -> str:
 
     No round depends on it: whether a party takes part would tell of its rows.
     """
-    if party.labels is None:
-        return "labels: not declared, so a vote is paid even if no row has a class of the run. Write labels."
+    if party.labels is None:  # public rows, or rows without classes
+        return ""
     try:
         require_rows_of(party.zone, party.private, party.labels)
     except ConfigError as error:

@@ -90,6 +90,7 @@ def shared_charge(noise: SharedNoise) -> Charge:
         f"{charge.sensitivity_reason}{SUM_OF} {parties.number} parties' votes, each with {noise.share_int:.6g} steps "
         f"of noise, {parties.minimum} parties at least, read by anybody with up to {parties.colluding} of the parties"
     )
+    # The event has the numbers for programs; ledgers of earlier versions have the sentence alone.
     event = {**charge.event, ABOUT: {**charge.event[ABOUT], "parties": asdict(parties)}}
     return replace(charge, event=event, sensitivity_reason=reason)
 
@@ -100,9 +101,13 @@ def parties_of(event: Mapping[str, Any], reason: str) -> Parties | None:
     Ledger lines from before events had the field contain them only in the sentence `reason`.
     """
     if ABOUT in event:
-        return Parties(**event[ABOUT]["parties"]) if "parties" in event[ABOUT] else None
+        if "parties" not in event[ABOUT]:
+            return None
+        return Parties(**event[ABOUT]["parties"])
     sentence = SENTENCE.search(reason)
-    return Parties(*map(int, sentence.groups())) if sentence else None
+    if sentence is None:
+        return None
+    return Parties(*map(int, sentence.groups()))
 
 
 def epsilon_left(noise: SharedNoise, honest: int) -> float:

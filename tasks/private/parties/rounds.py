@@ -85,7 +85,10 @@ def rounds_with(names: Iterable[str], file: str) -> dict[str, str]:
 
 def pause(exchange: RemoteFiles) -> None:
     """Wait until the next look at the exchange; a store is looked at less often than a folder."""
-    time.sleep(0.2 if exchange.is_folder else 2.0)
+    seconds = 2.0
+    if exchange.is_folder:
+        seconds = 0.2
+    time.sleep(seconds)
 
 
 # --- messages
@@ -130,6 +133,8 @@ class RoundPlan(BaseModel):
     pay again.
     """
 
+    # An unknown field may change the promise, so a plan of a newer version is refused. Epsilon may be infinite, which
+    # no number of JSON is.
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
 
     run_id: str
@@ -186,6 +191,7 @@ class RoundPlan(BaseModel):
         try:
             plan = cls.model_validate_json(open_message(data, File.PLAN, at, COORDINATOR, pem))
         except PartyError:
+            # Raised below in other words: the coordinator is no party.
             plan = None
         except ValidationError:
             raise ArtifactError(
@@ -262,6 +268,7 @@ def unpack(path: str, exchange: RemoteFiles) -> Candidates:
         raise ArtifactError(
             f"Vectors {path}: missing, or another process changed them. Nothing was sent."
         )
+    # The bytes come from another machine, and a pickle runs code.
     arrays = np.load(io.BytesIO(data), allow_pickle=False)
     return Candidates(arrays["ids"], arrays["labels"], arrays["vectors"]).take(
         np.argsort(arrays["ids"], kind="stable")
@@ -282,4 +289,5 @@ def unmasked(plan: RoundPlan, uploads: Mapping[str, bytes]) -> NDArray[np.int64]
                 party, f"did not send {plan.length} integers of 32 bits. Nothing was summed."
             )
         total += np.frombuffer(uploads[party], dtype="<u4")
-    return total.view(np.int32).astype(np.int64)  # the upper half of the range is negative
+    # The upper half of the range is negative: noise can exceed a count.
+    return total.view(np.int32).astype(np.int64)

@@ -64,6 +64,7 @@ def _parties(rows: pd.DataFrame, partition: Partition) -> NDArray[np.int64]:
     classes: dict[str, Counter[str]] = {}
     for person, label in zip(persons, labels, strict=True):
         classes.setdefault(person, Counter())[label] += 1
+    # Equal numbers are decided by name, not by the order of the rows.
     main = [min(counts, key=lambda label: (-counts[label], label)) for counts in classes.values()]
     of_person = dict(zip(classes, split_rows(main, partition).tolist(), strict=True))
     return np.array([of_person[person] for person in persons], dtype=np.int64)

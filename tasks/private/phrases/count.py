@@ -89,7 +89,10 @@ def contribution(features: Floats, privacy: PartPrivacy) -> Floats:
     points = features[: privacy.keyphrases]
     if not len(points):
         return np.zeros(features.shape[1])
-    return np.asarray(points.sum(axis=0) if privacy.setting == "paper" else points.mean(axis=0))
+    if privacy.setting == "paper":
+        return np.asarray(points.sum(axis=0))
+    # An average is no longer than its longest point, so the number of phrases does not enter the sensitivity.
+    return np.asarray(points.mean(axis=0))
 
 
 def clean_vocabulary(
@@ -103,12 +106,11 @@ def clean_vocabulary(
     require_part(noise, "vocabulary")
     counts = np.zeros((1, size), dtype=np.int64)
     for terms in documents:
-        in_vocabulary = [term for term in terms if 0 <= term < size]
-        counted = (
-            in_vocabulary
-            if noise.privacy.setting == "paper"
-            else list(dict.fromkeys(in_vocabulary))
-        )
+        counted = [term for term in terms if 0 <= term < size]
+        if noise.privacy.setting != "paper":
+            # sqrt(S) bounds S distinct terms; one term counted S times would move the counts by S.
+            counted = list(dict.fromkeys(counted))
+        # add.at, because a plain += counts a repeated index once.
         np.add.at(counts[0], counted[: noise.privacy.terms], noise.privacy.steps)
     return CleanSums(counts)
 
@@ -141,13 +143,13 @@ def _allowed(rounded: Floats, noise: SumNoise[PartPrivacy]) -> bool:
 
     Replacing a document changes the sums by up to twice as much as adding one.
     """
-    privacy = noise.privacy
-    most = (
-        noise.sensitivity
-        * noise.privacy.steps
-        / (2.0 if privacy.adjacency == "replace_one" else 1.0)
-    )
-    length = np.sqrt((rounded**2).sum()) if noise.kind == "gaussian" else np.abs(rounded).sum()
+    most = noise.sensitivity * noise.privacy.steps
+    if noise.privacy.adjacency == "replace_one":
+        most /= 2
+    length = np.abs(rounded).sum()
+    if noise.kind == "gaussian":
+        length = np.sqrt((rounded**2).sum())
+    # False for NaN, so a document whose features are not finite adds nothing.
     return bool(length <= most)
 
 
@@ -167,7 +169,9 @@ def vocabulary_canary(noise: SumNoise[PartPrivacy]) -> AttackInputs:
     """Return the attack: the canary is a document with S terms; ``paper`` counts repeated ones."""
     terms = noise.privacy.terms
     others = ((0, 1), (1,))
-    canary = (0,) * terms if noise.privacy.setting == "paper" else tuple(range(terms))
+    canary = tuple(range(terms))
+    if noise.privacy.setting == "paper":
+        canary = (0,) * terms
     return AttackInputs(
         others, (*others, canary), lambda documents: clean_vocabulary(documents, 2 * terms, noise)
     )
@@ -179,9 +183,15 @@ def density_canary(noise: SumNoise[PartPrivacy]) -> AttackInputs:
     The point is at 45 degrees of every pair, or, for the printed features, at the maximum of every cosine.
     """
     privacy = noise.privacy
-    paper = noise.privacy.setting == "paper"
-    shape = privacy.keyphrases, privacy.frequencies * (2 if paper else 1)
-    phases, highest = (np.zeros(shape[1]), 0.0) if paper else (None, np.pi / 4)
+    if privacy.setting == "paper":
+        shape = privacy.keyphrases, 2 * privacy.frequencies
+        phases = np.zeros(shape[1])
+        highest = 0.0
+    else:
+        shape = privacy.keyphrases, privacy.frequencies
+        phases = None
+        # The L1 norm of (cos, sin) is largest here; the L2 norm is 1 everywhere.
+        highest = np.pi / 4
     circle = np.linspace(0, 2 * np.pi, OTHERS * shape[0] * shape[1], endpoint=False).reshape(
         OTHERS, *shape
     )

@@ -62,7 +62,10 @@ class Shape:
         """Return the squared length of a phrase's vector (u) in the density of sequences of `phrases` phrases."""
         if self.block is not None:
             return self.block
-        return (2.0 if self.sampling == "iterative" and phrases > 1 else 1.0) / phrases
+        # Appendix A.2: 2/L' in the ensemble, where half of a sequence may be missing.
+        if self.sampling == "iterative" and phrases > 1:
+            return 2.0 / phrases
+        return 1.0 / phrases
 
     @property
     def parameters(self) -> dict[str, object]:
@@ -117,13 +120,21 @@ def members_of(shape: Shape, vectors: Floats, seed: int) -> list[DensityMember]:
 
 
 def _member(shape: Shape, unit: Floats, length: int, seed: int) -> DensityMember:
+    # exp(-|x - y|^2) is the Fourier transform of a normal density of variance 2 (Rahimi and Recht 2007).
     scaled = unit * math.sqrt(2 * shape.block_of(length))
     rng = np.random.default_rng(seed_of("frequencies", seed, length))
-    wide = shape.frequencies if shape.paired else shape.features
+    # A pair (cos, sin) needs one frequency for two features.
+    wide = shape.features
+    if shape.paired:
+        wide = shape.frequencies
+    # Keys contain the seed, not the frequencies, so the order of these draws is fixed.
     angles = np.stack(
         [scaled @ rng.standard_normal((wide, scaled.shape[1])).T for _ in range(length)]
     )
-    return DensityMember(angles, None if shape.paired else rng.uniform(0, 2 * np.pi, wide))
+    phases = None
+    if not shape.paired:
+        phases = rng.uniform(0, 2 * np.pi, wide)
+    return DensityMember(angles, phases)
 
 
 def windows(phrases: Sequence[int], length: int) -> Ints:

@@ -72,7 +72,9 @@ class PartPrivacy:
         """Integer steps of one count or feature."""
         if self.part == "density":
             return FEATURE_STEPS
-        return COUNT_STEPS if self.kind == "gaussian" else 1
+        if self.kind == "gaussian":
+            return COUNT_STEPS
+        return 1
 
     @property
     def sensitivity(self) -> float:
@@ -84,14 +86,18 @@ class PartPrivacy:
         step to each number. Replacing a document costs twice as much in the density (features have both signs) and in
         L1, sqrt(2) times in the L2 norm of counts.
         """
-        gaussian = self.kind == "gaussian"
-        if self.part == "vocabulary":
-            norm = math.sqrt(self.terms) if gaussian else float(self.terms)
-            factor = math.sqrt(2) if gaussian else 2.0
-        else:
+        if self.part == "density":
             norm = self._feature_norm
             factor = 2.0
-        return norm * (factor if self.adjacency == "replace_one" else 1.0)
+        elif self.kind == "gaussian":
+            norm = math.sqrt(self.terms)
+            factor = math.sqrt(2)
+        else:
+            norm = float(self.terms)
+            factor = 2.0
+        if self.adjacency == "replace_one":
+            return norm * factor
+        return norm
 
     @property
     def _feature_norm(self) -> float:
@@ -99,7 +105,10 @@ class PartPrivacy:
         pairs = self.frequencies * self.members
         if self.kind == "gaussian":
             return math.sqrt(pairs) + math.sqrt(self.width) / (2 * FEATURE_STEPS)
-        points = self.keyphrases if self.setting == "paper" else 0.5
+        # |cos| + |sin| <= sqrt(2) for each pair of an average: half of two printed features of up to sqrt(2).
+        points = 0.5
+        if self.setting == "paper":
+            points = self.keyphrases
         return math.sqrt(2) * 2 * pairs * points + self.width / (2 * FEATURE_STEPS)
 
     @property
@@ -139,11 +148,10 @@ def split_epsilon(
     """
     gaussian = setting == "gaussian"
     if vocabulary is None:
-        half = (
-            gaussian_epsilon(mu_of(epsilon, delta) * math.sqrt(0.5), delta)
-            if gaussian
-            else epsilon / 2
-        )
+        half = epsilon / 2
+        # mu^2 adds up, so each part has sqrt(1/2) of mu, which is more than half of epsilon.
+        if gaussian:
+            half = gaussian_epsilon(mu_of(epsilon, delta) * math.sqrt(0.5), delta)
         return half, half
     require(
         0 < vocabulary < epsilon,

@@ -63,4 +63,5 @@ class PhrasesRelease(SumRelease):
 
     def plan(self) -> Sequence[str]:
         """Return the noise, and how sequences are drawn."""
+        # A dataclass with slots is a new class, which `super()` without arguments does not know.
         return (*super(PhrasesRelease, self).plan(), f"sequences     {self.sequences}")

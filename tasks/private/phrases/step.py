@@ -64,6 +64,7 @@ def public_vocabulary(tools: Tools, where: TermsRef) -> Vocabulary:
     from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
     terms = tools.read_terms(where)
+    # The most frequent terms of a language say nothing about a text; they are stop words of the matcher instead.
     return vocabulary_of(
         terms[where.skip :], [*terms[: where.skip], *sorted(ENGLISH_STOP_WORDS)], where.shortest
     )

@@ -42,6 +42,7 @@ def _describe(field: str, column: str, where: RowsRef, header: Header, is_public
         return (
             f"{start}. Columns: {listed}.{nearest(column, header.columns, 0.5)} Name one of them."
         )
+    # The first line may be a row. A name of it is quoted only if it is the configured one but for case and blanks.
     same = [name for name in header.columns if _plain(name) == _plain(column)]
     hint = nearest(column, same, 0.0)
     return f"{start} in its first line.{hint} Write the name as the first line has it; a file needs a header."

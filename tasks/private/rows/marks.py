@@ -42,6 +42,7 @@ def marks_of(
     """
     where = private.where
     separate = private.separate
+    # Public rows join no group: everybody's experiments use the same ones.
     if where.public or where.path.startswith(BUILTIN):
         return Marks(public=True)
     short = {hash_ for hash_, text in records.items() if len(" ".join(text.split())) < TELLING}
@@ -50,6 +51,7 @@ def marks_of(
 
     def marked(kind: str, *columns: str) -> dict[str, str]:
         values = (value for column in columns for value in frame.get(column, ()))
+        # One person is 7 in a table with all values and 7.0 in one with missing values.
         plain = {
             _DECIMALS.sub("", normal_form(value)) for value in values if isinstance(value, str)
         } - {""}

@@ -8,6 +8,7 @@ one bit, marked not private; the passages are written for the owner of the rows.
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from pathlib import Path
 from typing import Final
 
 from connectors.interfaces.content_keys import digest
@@ -56,6 +57,7 @@ def copied_passages(text: str, words: int, private: Set[str], public: Set[str]) 
         length = words * size
         least = MIN_PASSAGE * size
         is_own = [True] * len(tokens)
+        # First all words that public texts have, in passages of any place, then the copies with enough other words.
         for start in range(len(tokens) - least + 1):
             if joint.join(tokens[start : start + least]) in public:
                 is_own[start : start + least] = [False] * least
@@ -96,11 +98,11 @@ def search_copies(
     """
     path = tools.zone.folder / f"overlap-{tools.run_id}.json"
     key = digest([fingerprint, {str(sample): text for sample, text in texts.items()}, list(public)])
-    stored = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    if stored.get("key") == key:
-        return Overlap(
-            not stored["problems"], stored["words"], path if stored["problems"] else None
-        )
+    # A second search would be a second look at the rows, which the ledger has to record.
+    if path.exists():
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        if stored.get("key") == key:
+            return _overlap(stored["problems"], stored["words"], path)
     words = chance_words(texts.values(), public)
     with sealed(tools.zone.folder):
         rows = open_rows(tools.zone, tools.private, fingerprint)
@@ -119,7 +121,14 @@ def search_copies(
             "problems": copies,
         }
         write_for_owner(path, json.dumps(details, indent=2, ensure_ascii=False))
-        return Overlap(not copies, words, path if copies else None)
+        return _overlap(copies, words, path)
+
+
+def _overlap(copies: Sequence[object], words: int, path: Path) -> Overlap:
+    """Return the result of a search, with the file that lists copies if there are any."""
+    if copies:
+        return Overlap(False, words, path)
+    return Overlap(True, words, None)
 
 
 def _all_passages(texts: Iterable[str], words: int) -> set[str]:

@@ -57,11 +57,13 @@ def sealed(folder: Path) -> Iterator[None]:
 def write_for_owner(path: Path, content: str | bytes) -> None:
     """Write a text or bytes to `path` with mode 0600, in a folder with mode 0700."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # The mode belongs to the call that creates the file: a later chmod leaves a moment in which others can open it.
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    if isinstance(content, str):
+        # Texts of rows may contain surrogates, which UTF-8 cannot express.
+        content = content.encode("utf-8", "backslashreplace")
     with os.fdopen(descriptor, "wb") as file:
-        file.write(
-            content if isinstance(content, bytes) else content.encode("utf-8", "backslashreplace")
-        )
+        file.write(content)
 
 
 def write_table_for_owner(path: Path, table: pd.DataFrame) -> None:

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import pandas as pd
@@ -65,7 +65,9 @@ class OpenedRows(Unprintable):
         texts, labels = (
             tuple(column[index] for index in indices) for column in (self.texts, self.labels)
         )
-        persons = None if self.persons is None else tuple(self.persons[index] for index in indices)
+        persons = None
+        if self.persons is not None:
+            persons = tuple(self.persons[index] for index in indices)
         return OpenedRows(texts, labels, persons)
 
 
@@ -190,6 +192,7 @@ def open_rows(zone: PrivateZone, private: PrivateRef, fingerprint: str) -> Opene
         order = np.array(
             [position(f"{where.seed}\x00{label}\x00{text}") for label, text in records]
         )
+        # A hash of the content orders the rows: neither their order in the source nor a random state decides.
         if where.public:
             chosen = by_class(frame["label"].tolist(), order, where)
         elif where.of is not None:
@@ -197,7 +200,9 @@ def open_rows(zone: PrivateZone, private: PrivateRef, fingerprint: str) -> Opene
         else:
             chosen = np.argsort(order, kind="stable")[: where.rows]
         frame = frame.iloc[chosen]
-    persons = tuple(frame["person"].tolist()) if "person" in frame else None
+    persons = None
+    if "person" in frame:
+        persons = tuple(frame["person"].tolist())
     return OpenedRows(tuple(frame["text"].tolist()), tuple(frame["label"].tolist()), persons)
 
 
@@ -217,10 +222,11 @@ def read_all(
         reason = str(error)
     if not problems:
         raise _refusal(zone, private, "PRIVATE-READ", reason)
-    columns = ["row", "text", "label", *(["person"] if private.where.person else [])]
-    return pd.DataFrame(
-        {name: pd.Series(dtype="int64" if name == "row" else "str") for name in columns}
-    ), problems
+    # A run on a source without rows releases noise: an error would reveal that it is empty.
+    types = {"row": "int64", "text": "str", "label": "str"}
+    if private.where.person:
+        types["person"] = "str"
+    return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in types.items()}), problems
 
 
 def _fingerprint(zone: PrivateZone, private: PrivateRef, frame: pd.DataFrame) -> str:
@@ -229,11 +235,16 @@ def _fingerprint(zone: PrivateZone, private: PrivateRef, frame: pd.DataFrame) ->
     It covers labels and persons as stored, so that the datasets of earlier versions keep their fingerprint.
     """
     hashes = []
-    persons = stored(frame, "person") if "person" in frame else [""] * len(frame)
+    persons = [""] * len(frame)
+    if "person" in frame:
+        persons = stored(frame, "person")
     for text, label, person in zip(frame["text"], stored(frame, "label"), persons, strict=True):
         if _is_filled(text):
             named, whose = (value if _is_filled(value) else "" for value in (label, person))
-            hashes.append(zone.record_hash(f"{named}\x00{whose}" if whose else named, text))
+            # A row without a person has the hash that it has in a table without such a column.
+            if whose:
+                named = f"{named}\x00{whose}"
+            hashes.append(zone.record_hash(named, text))
     return zone.fingerprint(hashes or [zone.record_hash("no rows", private.name)])
 
 
@@ -243,11 +254,14 @@ def stored(frame: pd.DataFrame, column: str) -> list[Any]:
     return values
 
 
-def _persons(frame: pd.DataFrame) -> list[Any]:
-    return frame["person"].tolist() if "person" in frame else [""] * len(frame)
+def _persons(frame: pd.DataFrame) -> list[object]:
+    if "person" not in frame:
+        return [""] * len(frame)
+    persons: list[object] = frame["person"].tolist()
+    return persons
 
 
-def _is_filled(value: object) -> bool:
+def _is_filled(value: object) -> TypeGuard[str]:
     return isinstance(value, str) and bool(value.strip())
 
 
@@ -260,19 +274,20 @@ def usable_rows(frame: pd.DataFrame) -> NDArray[np.bool_]:
     )
 
 
-def _records(frame: pd.DataFrame) -> Iterator[tuple[int, str, Any]]:
+def _records(frame: pd.DataFrame) -> Iterator[tuple[int, object, object]]:
     return zip(frame["row"].tolist(), frame["label"].tolist(), frame["text"].tolist(), strict=True)
 
 
 def position(value: str) -> float:
     """Return a number in [0, 1) that depends on a value alone."""
-    return (
-        int.from_bytes(hashlib.sha256(value.encode("utf-8", "surrogatepass")).digest()[:6]) / 2**48
-    )
+    # Six bytes: a float holds 48 bits exactly, so the number is below 1 for every hash.
+    first = hashlib.sha256(value.encode("utf-8", "surrogatepass")).digest()[:6]
+    return int.from_bytes(first) / 2**48
 
 
 def by_class(labels: Sequence[str], order: NDArray[Any], where: RowsRef) -> NDArray[np.int64]:
     """Return `where.rows` row indices, the first in `order` of each class, in proportion or as `class_alpha` draws."""
+    # Sorted: equal remainders are decided by name, not by the order of rows.
     sizes = Counter(sorted(labels))
     count = min(where.rows or 0, len(labels))
     if where.class_alpha is None:
@@ -311,8 +326,9 @@ def _problems_of_rows(
         reasons = {
             "text": _problem_of_text(text, public),
             "label": _problem_of_label(label, labels),
-            "person": "the person is empty" if "person" in frame and not _is_filled(person) else "",
         }
+        if "person" in frame and not _is_filled(person):
+            reasons["person"] = "the person is empty"
         problems += [
             {"row": row, "field": field, "reason": reason}
             for field, reason in reasons.items()
@@ -375,17 +391,17 @@ def _problem_of_text(text: object, public: set[str]) -> str:
         return "the text has characters that could not be decoded; save the source as UTF-8"
     if not any(map(str.isalpha, text)):
         return "the text has no letters; check the name of the text column"
-    return "the same text is a test or public row" if normal_form(text) in public else ""
+    if normal_form(text) in public:
+        return "the same text is a test or public row"
+    return ""
 
 
 def _problem_of_label(label: object, labels: Sequence[str] | None) -> str:
     if not _is_filled(label):
         return "the label is empty"
-    return (
-        ""
-        if labels is None or label in labels
-        else f"the label is not one of the task's: {', '.join(labels)}"
-    )
+    if labels is None or label in labels:
+        return ""
+    return f"the label is not one of the task's: {', '.join(labels)}"
 
 
 def _write_problems(

@@ -78,8 +78,13 @@ class Survey:
     @property
     def declared_rows(self) -> int:
         """Number of persons, else of records, to declare: rounded down to one significant digit, at least 1."""
-        number = self.rows if self.persons is None else self.persons
-        scale = 10 ** int(math.log10(number)) if number else 1
+        number = self.rows
+        # A person is what the noise protects where there is such a column; a person's rows count once.
+        if self.persons is not None:
+            number = self.persons
+        scale = 1
+        if number:
+            scale = 10 ** int(math.log10(number))
         return max(1, number // scale * scale)
 
 
@@ -113,11 +118,9 @@ def split(
     """
     with sealed(zone.folder):
         table, not_utf8 = _read(zone, where)
-        own = (
-            table["person"]
-            if "person" in table
-            else table["text"].map(normal_form, na_action="ignore")
-        )
+        own = table["text"].map(normal_form, na_action="ignore")
+        if "person" in table:
+            own = table["person"]
         is_test = own.fillna("").map(lambda value: position(value) < share)
         test = table[is_test & usable_rows(table) & table["label"].isin(labels)]
         if test.empty:
@@ -140,6 +143,7 @@ def _describe(table: pd.DataFrame, not_utf8: str, where: RowsRef, is_cut: IsCut)
             f"{redact(where.path)}: none of the {len(table)} rows can be used: {reasons}. Check the names of the "
             "columns, or correct the rows."
         )
+    # Every n-th record: the order of a source may follow the class or the length of its texts.
     cut = is_cut(list(records["text"].iloc[:: math.ceil(len(records) / MEASURED_TEXTS)]))
     return Survey(
         rows=len(records),
@@ -166,6 +170,7 @@ def _spellings(records: pd.DataFrame) -> dict[str, list[str]]:
 def _read(zone: PrivateZone, where: RowsRef) -> tuple[pd.DataFrame, str]:
     """Return all rows, and the place of the first line that is not UTF-8."""
     where = replace(where, for_owner=True)
+    # Read a second time with replaced bytes, as a run reads them: the owner sees the place and the other problems.
     try:
         return zone.read(where), ""
     except EncodingError as error:
@@ -187,6 +192,7 @@ def language_of(texts: Sequence[str]) -> str:
     """Return the most likely language of texts by script, else by function words; 'en' if neither decides."""
     text = " ".join(texts).lower()
     letters = max(1, len(re.findall(r"[^\W\d_]", text)))
+    # A tenth of the letters: texts in any script contain Latin words.
     for language, script in SCRIPTS.items():
         if len(re.findall(script, text)) > letters / 10:
             return language

@@ -68,6 +68,7 @@ def shard(texts: Sequence[str], job: TeacherJob, secret: bytes) -> list[int]:
     first: dict[str, int] = {}
     for index, text in enumerate(texts):
         if shard_of(text, job.teachers, job.student.seed, secret) == job.number:
+            # The proof counts equal texts once. Of their spellings the smallest stays, whatever the order of rows.
             name = normal_form(text)
             if name not in first or text < texts[first[name]]:
                 first[name] = index
@@ -86,8 +87,9 @@ def teach_shard(
     with sealed(tools.zone.folder):
         rows = open_rows(tools.zone, tools.private, job.fingerprint)
         indices = shard(rows.texts, job, tools.zone.choice)
-        vectors = _vectors(tools, rows) if indices and negatives.vectors is not None else None
-        if vectors is not None:
+        vectors = None
+        if indices and negatives.vectors is not None:
+            vectors = _vectors(tools, rows)
             is_usable = usable(vectors)
             indices = [index for index in indices if is_usable[index]]
         if indices:
@@ -102,6 +104,7 @@ def in_steps(answers: Floats) -> Ints:
     """
     probabilities = np.where(np.isfinite(answers), np.clip(answers, 0.0, 1.0), 0.5)
     private = np.rint(probabilities * ANSWER_STEPS).astype(np.int64)
+    # The second number is computed from the first in integers, so rounding adds nothing to the sensitivity.
     return np.stack([ANSWER_STEPS - private, private], axis=1)
 
 
@@ -143,11 +146,13 @@ def _answers(tools: Tools, job: TeacherJob, rows: TrainingRows, queries: PublicT
         TemporaryDirectory(".tmp", ".teacher.", tools.zone.folder) as folder,
         warnings.catch_warnings(),
     ):
-        warnings.simplefilter("ignore")  # warnings of libraries may depend on the rows
+        # Warnings of libraries may depend on the rows.
+        warnings.simplefilter("ignore")
         try:
             train_student(job.student, rows, Path(folder))
         except InputError as error:
-            raise ValueError(str(error)) from None  # the message is for the owner of the rows
+            # No error of the product: `sealed` then keeps its message for the owner of the rows.
+            raise ValueError(str(error)) from None
         return load_student(Path(folder))(queries.texts, queries.vectors).probabilities[:, 1]
 
 

@@ -78,13 +78,21 @@ class TeacherPrivacy:
         that it leaves and the shard that the new row enters, two teachers that may both move the same way: twice as
         much.
         """
-        laplace = self.kind == "laplace"
         exchanged = self.adjacency == "replace_one"
+        # Two numbers that move by 1 each: a teacher's probabilities, or the counts of an exchanged row.
+        pair = math.sqrt(2)
+        queries = math.sqrt(self.numbers)
+        if self.kind == "laplace":
+            pair = 2.0
+            queries = self.numbers
+        if self.part == "labels" and exchanged:
+            return pair
         if self.part == "labels":
-            return (2.0 if laplace else math.sqrt(2)) if exchanged else 1.0
-        norm = 2.0 if laplace else math.sqrt(2)
-        queries = self.numbers if laplace else math.sqrt(self.numbers)
-        return norm * queries * (2.0 if exchanged else 1.0)
+            return 1.0
+        one_teacher = pair * queries
+        if exchanged:
+            return 2.0 * one_teacher
+        return one_teacher
 
     @property
     def printed_scale(self) -> float | None:
@@ -95,11 +103,9 @@ class TeacherPrivacy:
         """
         if not self.printed:
             return None
-        return (
-            PAPER_SIGMA
-            if self.part == "answers"
-            else gaussian_sigma(self.epsilon, self.delta, math.sqrt(2))
-        )
+        if self.part == "answers":
+            return PAPER_SIGMA
+        return gaussian_sigma(self.epsilon, self.delta, math.sqrt(2))
 
     @property
     def reason(self) -> str:
@@ -137,10 +143,14 @@ def remaining_epsilon(
             rest > 0, "epsilon", f"more than {sum(spent):g}, which its other releases take", epsilon
         )
         return rest
+    # Epsilons of Gaussian releases do not add up, the squares of their mu do: more remains than the difference.
     total = mu_of(epsilon, delta) ** 2 - sum(mu_of(part, delta) ** 2 for part in spent)
     others = ", ".join(f"{part:g}" for part in spent)
     require(total > 0, "epsilon", f"more than {others} of its other releases", epsilon)
-    return gaussian_epsilon(math.sqrt(total), delta) if spent else epsilon
+    # Converted there and back, the epsilon of an only release would differ in its last digits.
+    if not spent:
+        return epsilon
+    return gaussian_epsilon(math.sqrt(total), delta)
 
 
 def survival(teachers: int, noise: SumNoise[TeacherPrivacy]) -> float:
@@ -152,5 +162,6 @@ def survival(teachers: int, noise: SumNoise[TeacherPrivacy]) -> float:
         return 1.0
     if noise.kind == "gaussian":
         return 0.5 * math.erfc(-teachers / (2 * noise.scale))
-    distance = teachers / noise.scale  # of two Laplace draws: 1 - e^-d (2 + d) / 4
+    # The difference of two Laplace draws exceeds -d with probability 1 - e^-d (2 + d) / 4.
+    distance = teachers / noise.scale
     return 1 - math.exp(-distance) * (2 + distance) / 4

@@ -62,6 +62,7 @@ class TeacherAnswersRelease(SumRelease):
             f"              {self.teachers} teachers; an answer on which all agree survives the noise with probability "
             f"{survival(self.teachers, self.noise):.3f}"
         )
+        # A dataclass with slots is a new class, which `super()` without arguments does not know.
         return (*super(TeacherAnswersRelease, self).plan(), line)
 
     def warnings(self, card: TaskCard) -> list[str]:
@@ -73,17 +74,13 @@ class TeacherAnswersRelease(SumRelease):
         chance = survival(self.teachers, noise)
         if chance >= MIN_SURVIVAL:
             return warnings
-        gaussian = noise.kind == "gaussian"
-        fewer = (
-            affordable_answers(self.teachers / 1.8125, noise.epsilon_stated, noise.delta)
-            if gaussian
-            else 0
-        )
-        hint = (
-            f"; {fewer} queries would reach {MIN_SURVIVAL:g}"
-            if 1 < fewer < noise.privacy.numbers
-            else ""
-        )
+        hint = ""
+        if noise.kind == "gaussian":
+            # Phi(M / (sqrt(2) sigma)) is MIN_SURVIVAL at M / sigma = 1.8125.
+            sigma = self.teachers / 1.8125
+            fewer = affordable_answers(sigma, noise.epsilon_stated, noise.delta)
+            if 1 < fewer < noise.privacy.numbers:
+                hint = f"; {fewer} queries would reach {MIN_SURVIVAL:g}"
         warnings.append(
             f"an answer on which all {self.teachers} teachers agree survives the noise with probability {chance:.3f}. "
             f"Use more teachers (each on fewer rows), a larger epsilon or fewer discriminator.queries{hint}"

@@ -50,7 +50,9 @@ class TeacherSpec:
     @property
     def public_queries(self) -> int:
         """Number of queries that are public rows."""
-        return 0 if self.public is None else self.queries // 2
+        if self.public is None:
+            return 0
+        return self.queries // 2
 
 
 @paid_step("count labels", versions={"labels": 1})
@@ -82,6 +84,7 @@ def shown_to(
             f"discriminator.queries: the models wrote {samples} texts and {queries} are queries, which leaves no "
             "texts for the teachers to learn from. Lower it or generate more texts. No budget was spent on teachers."
         )
+    # All teachers answer the same queries, so the seed of the queries has no number of a teacher.
     order = np.random.default_rng(seed_of("queries", spec.student.seed)).permutation(samples)
     rest = order[queries:]
     drawn = np.random.default_rng(seed_of("negatives", spec.student.seed, number)).permutation(
@@ -103,6 +106,7 @@ def teach(
     tools: Tools, spec: TeacherSpec, number: int, written: Sequence[TextTable]
 ) -> tuple[ArtifactRef | None, str]:
     """Train teacher `number` and store its answers in the private zone, unless they are stored or released."""
+    # The files of the answers may be gone when their sum is in the ledger; training again would change nothing.
     if tools.ledger.released(spec.payer.dataset, _answers_job(tools, spec, written).key.key):
         return None, "not needed: the answers of all teachers are already released"
     path = _answers_path(tools, spec, number, written)
@@ -135,14 +139,18 @@ def _answers_job(
 
 def _parameters(tools: Tools, spec: TeacherSpec) -> dict[str, object]:
     """Return the key parameters of the answers in addition to rows and texts."""
-    return {
+    parameters: dict[str, object] = {
         "teachers": spec.teachers,
         "queries": spec.queries,
         "negatives": spec.negatives,
         "student": settings(spec.student),
         "seed": spec.student.seed,
         "embedder": embedder_of(tools, spec.student),
-    } | ({"public": spec.public.content} if spec.public else {})
+    }
+    # Left out without public rows: an empty value would change the keys of runs that never had them.
+    if spec.public is not None:
+        parameters["public"] = spec.public.content
+    return parameters
 
 
 def _inputs(written: Sequence[TextTable]) -> dict[str, str]:

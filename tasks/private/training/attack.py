@@ -71,9 +71,11 @@ class TrainingAttack(Attack):
         """Attack one training of `2 * trials` canaries; return findings on its strength, its noise and its steps."""
         noise = self.noise
         canaries = 2 * trials
+        # Coins of the operating system: whoever knows a seed would guess all of them.
         included = np.frombuffer(os.urandom(canaries), dtype=np.uint8) % 2 == 1
         seen = self._observe(np.flatnonzero(included), canaries)
         scores = seen.sum(axis=0)[:, 0]
+        # Each share of guesses is a test of its own; together they keep the confidence.
         doubt = (1 - confidence) / len(GUESSED)
         strengths = [guess_coins(scores, included, share, noise, 1 - doubt) for share in GUESSED]
         advance(canaries)
@@ -100,8 +102,12 @@ class TrainingAttack(Attack):
             ):
                 if sorted(weight.shape) == [len(CLASSES), canaries]:
                     gradient = weight.grad.detach().double().cpu().numpy()
-                    seen.append((gradient if len(gradient) == canaries else gradient.T).copy())
+                    # A table has a row for each canary, a linear head a column.
+                    if len(gradient) != canaries:
+                        gradient = gradient.T
+                    seen.append(gradient.copy())
 
+        # Before each step the optimizer holds what the accountant assumes to be seen: the noisy sum over the batch.
         handle = register_optimizer_step_pre_hook(record)
         try:
             signs = self._train(present, canaries)

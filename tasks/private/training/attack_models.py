@@ -4,9 +4,12 @@ A transformer is written to a folder and opened by the training as any other mod
 classifier (`finetune`). A `linear` head is the training's own: the vector of a canary points at its own weights.
 """
 
+from __future__ import annotations
+
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +17,10 @@ from numpy.typing import NDArray
 from tasks.private.made_up import MadeUpTools, tools_of
 from tasks.private.training.tuned_classifier import vector_head
 from tasks.students.loop import import_local, import_torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module
 
 STEEP: Final = 1e3
 """Factor of the logits: every gradient is longer than the clipping norm."""
@@ -26,6 +33,10 @@ SPECIAL: Final = ("<end>", "<pad>")
 
 MODEL: Final = "canary_table"
 """Type of the model in its configuration."""
+
+
+Classes = tuple[Any, Any, Any]
+"""Classes of transformers: configuration, language model and classifier."""
 
 
 class Canaries(NamedTuple):
@@ -68,25 +79,27 @@ def save_model(folder: Path, canaries: int, is_writer: bool) -> None:
 
     names = [*SPECIAL, *(_text(number) for number in range(canaries))]
     vocabulary = {name: number for number, name in enumerate(names)}
+    # The tokenizer needs a token for unknown words; no text of the attack has one.
     words = Tokenizer(models.WordLevel(vocabulary, unk_token=SPECIAL[1]))
     words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     special = dict(zip(("eos_token", "pad_token"), SPECIAL, strict=True))
     transformers.PreTrainedTokenizerFast(tokenizer_object=words, **special).save_pretrained(folder)
-    config, writer, classifier = table_classes()
-    (writer if is_writer else classifier)(config(canaries=canaries)).save_pretrained(folder)
+    config, writer, network = table_classes()
+    if is_writer:
+        network = writer
+    network(config(canaries=canaries)).save_pretrained(folder)
 
 
 def _text(number: int) -> str:
     return f"canary{number}"
 
 
+# Cached: transformers refuses a type of model that is registered twice.
 @cache
-def table_classes() -> tuple[Any, Any, Any]:
+def table_classes() -> Classes:
     """Return configuration, language model and classifier with such a table, registered with transformers."""
     torch = import_torch()
     transformers = import_local("transformers")
-    from types import SimpleNamespace
-
     pretrained: Any = transformers.PreTrainedModel
     settings: Any = transformers.PretrainedConfig
 
@@ -106,28 +119,37 @@ def table_classes() -> tuple[Any, Any, Any]:
             torch.nn.init.zeros_(self.table.weight)
             self.post_init()
 
-        def _init_weights(self, module: Any) -> None:
+        def _init_weights(self, module: Module) -> None:
             """Leave the table as it is: zero, so that both classes are equally likely."""
 
         def get_output_embeddings(self) -> None:
             """Return None: the table shares no weights."""
 
+        # Without embeddings there are no shared weights, which ghost clipping would copy.
         get_input_embeddings = get_output_embeddings
 
-        def _scores(self, ids: Any) -> Any:
+        def _scores(self, ids: Tensor) -> Tensor:
             return STEEP * self.table((ids - len(SPECIAL)).clamp(min=0))
 
-        def forward(self, input_ids: Any, attention_mask: Any = None) -> Any:  # noqa: ARG002
+        def forward(
+            self,
+            input_ids: Tensor,
+            attention_mask: Tensor | None = None,  # noqa: ARG002
+        ) -> SimpleNamespace:
             return SimpleNamespace(logits=self._scores(input_ids))
 
     class TableClassifier(TableWriter):
-        def forward(self, input_ids: Any, attention_mask: Any = None) -> Any:  # noqa: ARG002
+        def forward(
+            self,
+            input_ids: Tensor,
+            attention_mask: Tensor | None = None,  # noqa: ARG002
+        ) -> SimpleNamespace:
             return SimpleNamespace(logits=self._scores(input_ids[:, 0]))
 
     return _registered(TableConfig, TableWriter, TableClassifier)
 
 
-def _registered(config: Any, writer: Any, classifier: Any) -> tuple[Any, Any, Any]:
+def _registered(config: Any, writer: Any, classifier: Any) -> Classes:
     """Return classes that the automatic loaders of transformers find by the type of the model."""
     transformers = import_local("transformers")
     transformers.AutoConfig.register(MODEL, config)

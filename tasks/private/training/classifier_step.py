@@ -5,7 +5,6 @@ Only tasks/private/training/tuned_classifier.py reads private rows.
 
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import Any
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from tasks.steps.reuse import json_once, step_key
 from tasks.steps.step import as_json, paid_step, step
 from tasks.steps.tools import Tools
 from tasks.steps.values import Reference, TextTable
-from tasks.students.spec import PublicTexts, settings
+from tasks.students.spec import PublicTexts, Scores, settings
 from tasks.students.testing import test_on
 from tasks.students.training_set import embedder_of, public_texts
 from tasks.writing.prompts import seed_of
@@ -30,7 +29,10 @@ def classify(
     tools: Tools, spec: ClassifySpec, written: Sequence[TextTable] = ()
 ) -> tuple[Tuned, str]:
     """Train a classifier on the private rows and charge the ledger, both once."""
-    against = None if spec.labels else _against(tools, spec, written)
+    # Without labels private rows are one class, and the generated texts are the other.
+    against = None
+    if not spec.labels:
+        against = _against(tools, spec, written)
     parameters = {
         "student": settings(spec.student),
         "labels": list(spec.labels),
@@ -58,7 +60,7 @@ def test_classifier(
         inputs,
     )
 
-    def scores() -> dict[str, Any]:
+    def scores() -> Scores:
         return {"student": trained.model.sha256} | test_on(tools, test, spec.labels, trained.model)
 
     return json_once(tools.artifacts, path, key, scores)

@@ -6,10 +6,12 @@ Sampling and noise come from `entropy`, because the secure mode of Opacus cannot
 reproducible from a seed. Losses, norms and batch sizes do not leave this file: they are functions of the private rows.
 """
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +23,12 @@ from tasks.private.training.progress import StepsTaken
 from tasks.private.training.promise import Clipping, require_opacus
 from tasks.private.training.recipe import Recipe
 from tasks.students.loop import import_torch
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from torch import Tensor
+    from torch.nn import Module
 
 CLIP_MARGIN = 1 - 1e-6
 """Rows are clipped to this part of C; the rest covers the rounding of norms and sums with `hooks`.
@@ -57,7 +65,7 @@ class EncodedRows(Unprintable):
 
 
 def train_privately(
-    model: Any,
+    model: Module,
     rows: EncodedRows,
     recipe: Recipe,
     taken: StepsTaken,
@@ -71,16 +79,18 @@ def train_privately(
     step.
     """
     plan = recipe.training.steps
-    with warnings.catch_warnings(
-        action="ignore"
-    ):  # warnings of libraries may quote shapes of private batches
+    # Warnings of libraries may quote shapes of private batches.
+    with warnings.catch_warnings(action="ignore"):
         stepper = _Stepper(model, rows, recipe)
         checkpoint = taken.checkpoint()
-        done = stepper.load(checkpoint) if checkpoint is not None else 0
-        if taken.begun and checkpoint is None:
+        done = 0
+        if checkpoint is not None:
+            done = stepper.load(checkpoint)
+        elif taken.begun:
             taken.save_checkpoint(stepper.state(), done)
         advance(taken.begun)
         while taken.begun < plan:
+            # Counted before it is taken: a crash in between loses a step that is paid for, and never repeats one.
             taken.begin()
             stepper.step()
             done += 1
@@ -94,7 +104,7 @@ def train_privately(
 class _Stepper:
     """Optimizer steps on one model."""
 
-    def __init__(self, model: Any, rows: EncodedRows, recipe: Recipe) -> None:
+    def __init__(self, model: Module, rows: EncodedRows, recipe: Recipe) -> None:
         require_opacus()
         torch = import_torch()
         self.torch = torch
@@ -119,6 +129,7 @@ class _Stepper:
         chosen = poisson_sample(len(self.rows.ids), plan.sample_rate)
         for start in range(0, len(chosen), self.recipe.rows_at_once):
             self._add(chosen[start : start + self.recipe.rows_at_once])
+        # The declared mean batch, not len(chosen): the number of drawn rows is private.
         for name, parameter in self.parameters.items():
             parameter.grad = (self._noisy(self.sums[name]) / plan.batch_rows).to(parameter.dtype)
             self.sums[name].zero_()
@@ -146,17 +157,19 @@ class _Stepper:
                 moments = {
                     key: tensors[f"{key} {name}"] for key in ADAM if f"{key} {name}" in tensors
                 }
-                on_device = {
-                    key: value if key == "step" else value.to(self.device)
-                    for key, value in moments.items()
-                }
-                if on_device:
-                    self.optimizer.state[parameter] = on_device
+                # Adam keeps its number of steps on the CPU.
+                for key in moments.keys() - {"step"}:
+                    moments[key] = moments[key].to(self.device)
+                if moments:
+                    self.optimizer.state[parameter] = moments
         return done
 
     def close(self) -> None:
         """Remove the hooks from the model."""
-        self.wrapped.cleanup() if hasattr(self.wrapped, "cleanup") else self.wrapped.remove_hooks()
+        if hasattr(self.wrapped, "cleanup"):
+            self.wrapped.cleanup()
+        else:
+            self.wrapped.remove_hooks()
         for parameter in self.model.parameters():
             for name in ("grad_sample", "_norm_sample", "summed_grad"):
                 if hasattr(parameter, name):
@@ -181,9 +194,10 @@ class _Stepper:
                 for row, factor in finite_rows:
                     self.sums[name].add_(sample[row].double(), alpha=factor)
                 self.parameters[name].grad_sample = None
+        # `.grad` has the sum without clipping now; the optimizer must never see it.
         self.optimizer.zero_grad(set_to_none=True)
 
-    def _add_ghost(self, chosen: NDArray[np.int64], losses: Any) -> None:
+    def _add_ghost(self, chosen: NDArray[np.int64], losses: Tensor) -> None:
         """Add clipped gradients in two backward passes; the second has the finite rows only."""
         losses.sum().backward(retain_graph=True)
         factors, finite = self._factors(self._row_norms())
@@ -191,7 +205,8 @@ class _Stepper:
             parameter._norm_sample = None
         self.optimizer.zero_grad(set_to_none=True)
         self.wrapped.disable_hooks()
-        if not bool(finite.all()):  # zero times such a gradient is not zero
+        # Zero times a gradient that is not finite is not zero, so these rows leave the second pass.
+        if not bool(finite.all()):
             losses = self._losses(chosen[finite.cpu().numpy()])
         if len(losses):
             (factors * losses).sum().backward()
@@ -200,13 +215,14 @@ class _Stepper:
             if parameter.grad is not None:
                 self.sums[name] += parameter.grad
 
-    def _factors(self, norms: Any) -> tuple[Any, Any]:
+    def _factors(self, norms: Tensor) -> tuple[Tensor, Tensor]:
         """Return the clipping factors of the rows with a finite gradient, and the mask of these rows."""
         finite = self.torch.isfinite(norms)
         most = self.recipe.training.clip * CLIP_MARGIN
+        # 1e-6 allows a norm of zero; it only makes a gradient shorter.
         return (most / (norms[finite] + 1e-6)).clamp(max=1.0), finite
 
-    def _row_norms(self) -> Any:
+    def _row_norms(self) -> Tensor:
         """Return the norm of each row's gradient.
 
         With `hooks` in float64: in float32, millions of squares add up to too little.
@@ -221,7 +237,7 @@ class _Stepper:
         ]
         return norm(self.torch.stack(per_weight, dim=1), dim=1)
 
-    def _of_rows(self, attribute: str) -> dict[str, Any]:
+    def _of_rows(self, attribute: str) -> dict[str, Tensor]:
         """Return what Opacus measured of every row after a backward pass, by weight.
 
         A weight without a gradient is left out: the loss does not depend on it (some models have unused layers). Raises
@@ -239,15 +255,16 @@ class _Stepper:
                 )
         return samples
 
-    def _noisy(self, total: Any) -> Any:
+    def _noisy(self, total: Tensor) -> Tensor:
         sigma = self.recipe.noise_multiplier * self.recipe.training.clip
+        # Only in a run that is marked NOT PRIVATE; see `Recipe`.
         if sigma == 0:
             return total.clone()
         noise = self.torch.from_numpy(gaussian(total.numel(), sigma)).view(total.shape)
         # Double precision: otherwise the low digits of the sum would be visible despite the noise.
         return (total.cpu() + noise).to(total.device)
 
-    def _losses(self, chosen: Any) -> Any:
+    def _losses(self, chosen: NDArray[np.int64]) -> Tensor:
         """Return one loss per row, shape (rows,)."""
         inputs = [
             self.torch.from_numpy(part[chosen]).to(self.device)
@@ -269,7 +286,7 @@ ADAM = ("step", "exp_avg", "exp_avg_sq")
 """Keys of the optimizer state of a weight."""
 
 
-def _inputs(torch: Any, model: Any, ids: Any, mask: Any) -> dict[str, Any]:
+def _inputs(torch: ModuleType, model: Module, ids: Tensor, mask: Tensor) -> dict[str, object]:
     """Return a model's arguments, with one line of positions and types per row.
 
     Per-row gradients need them; many models would create them with shape (1, tokens).
@@ -277,26 +294,31 @@ def _inputs(torch: Any, model: Any, ids: Any, mask: Any) -> dict[str, Any]:
     import inspect
 
     signature = inspect.signature(_inner(model).forward).parameters
-    arguments = {"input_ids": ids, "attention_mask": mask}
+    arguments: dict[str, object] = {"input_ids": ids, "attention_mask": mask}
     if "position_ids" in signature and not _own_positions(model):
         arguments["position_ids"] = torch.arange(ids.shape[1], device=ids.device).repeat(
             len(ids), 1
         )
     if "token_type_ids" in signature and getattr(model.config, "type_vocab_size", None):
         arguments["token_type_ids"] = torch.zeros_like(ids)
-    return arguments | ({"use_cache": False} if "use_cache" in signature else {})
+    if "use_cache" in signature:
+        arguments["use_cache"] = False
+    return arguments
 
 
-def _inner(model: Any) -> Any:
-    return model.get_base_model() if hasattr(model, "get_base_model") else model
+def _inner(model: Module) -> Module:
+    # An adapter passes any arguments on; those that the model knows are in the signature of the model inside.
+    if hasattr(model, "get_base_model"):
+        return model.get_base_model()
+    return model
 
 
-def _own_positions(model: Any) -> bool:
+def _own_positions(model: Module) -> bool:
     """Return whether a model derives per-row positions from the ids (RoBERTa)."""
     return str(model.config.model_type) in {"roberta", "xlm-roberta", "camembert", "xlm-roberta-xl"}
 
 
-def _make_ready(model: Any, clipping: Clipping) -> None:
+def _make_ready(model: Module, clipping: Clipping) -> None:
     """Disable features incompatible with per-row gradients.
 
     These are dropout, shared weights (ghost clipping) and position embeddings without a line per row.
@@ -317,7 +339,7 @@ def _make_ready(model: Any, clipping: Clipping) -> None:
         raise ConfigError("method.tune: this model has no trainable weight; choose another model")
 
 
-def _untie(model: Any) -> None:
+def _untie(model: Module) -> None:
     """Give the head its own weights: ghost norms of shared weights are wrong."""
     head = model.get_output_embeddings()
     embeddings = model.get_input_embeddings()
@@ -331,12 +353,13 @@ def _untie(model: Any) -> None:
         model.config.tie_word_embeddings = False
 
 
-def _wrapped(model: Any, recipe: Recipe) -> Any:
+def _wrapped(model: Module, recipe: Recipe) -> Module:
     from opacus.grad_sample import GradSampleModule
     from opacus.grad_sample.grad_sample_module_fast_gradient_clipping import (
         GradSampleModuleFastGradientClipping,
     )
 
+    # "sum", as the losses are added: for a mean, Opacus multiplies each gradient by the number of rows.
     if recipe.clipping == "ghost":
         clip = recipe.training.clip
         return GradSampleModuleFastGradientClipping(

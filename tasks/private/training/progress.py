@@ -57,6 +57,7 @@ class StepsTaken:
     def begin(self) -> None:
         """Count one more step; return when the count is on disk."""
         self.begun += 1
+        # On disk before a row is drawn: a killed step is then counted.
         self._count()
 
     def save_checkpoint(self, weights: Arrays, taken: int) -> None:
@@ -66,6 +67,8 @@ class StepsTaken:
 
     def forget(self) -> None:
         """Drop the checkpoint after the result is stored; the count stays."""
+        # A mark, not a deleted file: without a checkpoint the training would resume from its first weights, with no
+        # step left to take.
         self.save_checkpoint({"forgotten": np.array(True)}, 0)
 
     @property

@@ -110,7 +110,9 @@ class TrainingNoise:
             f"a row's gradient has an L2 norm of at most {plan.clip:g}; it takes part in each of {plan.steps} steps "
             f"with chance {plan.sample_rate:.6g} ({plan.batch_rows} of {plan.declared_rows} declared rows)"
         )
-        mechanism = "none" if self.non_private else "dp_sgd"
+        mechanism = "dp_sgd"
+        if self.non_private:
+            mechanism = "none"
         return Charge(
             mechanism, self.event, self.sensitivity, reason, self.sigma, "record", "add_remove"
         )
@@ -139,16 +141,14 @@ def as_planned(noise: TrainingNoise, events: Iterable[Mapping[str, Any]]) -> Tra
     """
     plan = noise.training
     for event in events:
-        if event["type"] != "dp_sgd" or (event["steps"], event["delta"]) != (
-            plan.steps,
-            noise.delta,
-        ):
+        if event["type"] != "dp_sgd":
+            continue
+        if event["steps"] != plan.steps or event["delta"] != noise.delta:
             continue
         now = (plan.sample_rate, noise.noise_multiplier, noise.epsilon_exact)
         then = (event["sample_rate"], event["noise_multiplier"], event["epsilon"])
-        if all(
-            math.isclose(*pair, rel_tol=SAME_CALIBRATION) for pair in zip(now, then, strict=True)
-        ):
+        pairs = zip(now, then, strict=True)
+        if all(math.isclose(*pair, rel_tol=SAME_CALIBRATION) for pair in pairs):
             return replace(
                 noise, noise_multiplier=event["noise_multiplier"], epsilon_exact=event["epsilon"]
             )
@@ -158,11 +158,9 @@ def as_planned(noise: TrainingNoise, events: Iterable[Mapping[str, Any]]) -> Tra
 def describe_training(noise: TrainingNoise) -> str:
     """Describe a training in a sentence."""
     plan = noise.training
-    how = (
-        "no noise"
-        if noise.non_private
-        else f"Gaussian noise of {noise.noise_multiplier:.4g} times that norm"
-    )
+    how = f"Gaussian noise of {noise.noise_multiplier:.4g} times that norm"
+    if noise.non_private:
+        how = "no noise"
     return (
         f"{plan.steps} steps of DP-SGD; a row takes part in each with chance {plan.sample_rate:.4g} ({plan.batch_rows} "
         f"of {plan.declared_rows} declared rows on average; that number is public), its gradient is cut to the L2 norm "
@@ -178,7 +176,10 @@ def accounted(
 
     The first uses loss distributions, the second PRV. Raises ConfigError if they disagree: neither can be trusted then.
     """
-    events = [dp_sgd_event(multiplier, sample_rate, steps, 1.0, delta)] if steps else []
+    events = []
+    # The event's own epsilon is not read here: 1 stands for the number that is looked for.
+    if steps:
+        events.append(dp_sgd_event(multiplier, sample_rate, steps, 1.0, delta))
     first = epsilon_of(events, delta)
     second = prv_epsilon(sample_rate, steps, multiplier, delta)
     if abs(first - second) > AGREEMENT * (1 + first):
@@ -245,9 +246,11 @@ def _multiplier(sample_rate: float, steps: int, epsilon: float, delta: float) ->
         ):
             return multiplier
         point = (math.log(multiplier), math.log(max(cost, 1e-9)))
+        # Two tries that are close together can give any slope, so it is limited.
         if previous != (0.0, 0.0) and point[0] != previous[0]:
             slope = min(-0.3, max(-3.0, (point[1] - previous[1]) / (point[0] - previous[0])))
         previous = point
+        # The target is the middle of the accepted range, not its end.
         multiplier *= math.exp((math.log(epsilon * (1 - NEAR / 2)) - point[1]) / slope)
         if not MIN_SIGMA <= multiplier <= MAX_SIGMA:
             break

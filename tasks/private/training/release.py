@@ -41,20 +41,17 @@ class TrainingRelease(Release):
     def plan(self) -> Sequence[str]:
         """Return the steps and their noise."""
         training = self.noise.training
-        second = self.noise.epsilon_prv
-        checked = (
-            ()
-            if second is None
-            else (f"checked       a second accountant gives epsilon {second:.4f}",)
-        )
-        return (
+        lines = [
             f"releases      1 model, trained in {training.steps} steps; each step samples a row with probability "
             f"{training.sample_rate:.4g}, on average {training.batch_rows} of {training.declared_rows} DECLARED rows",
             f"clipping      the gradient of a row is clipped to the L2 norm {training.clip:g}",
             f"noise         {self.noise.noise_multiplier:.4f} times that norm on every weight and step, drawn from the "
             "operating system",
-            *checked,
-        )
+        ]
+        second = self.noise.epsilon_prv
+        if second is not None:
+            lines.append(f"checked       a second accountant gives epsilon {second:.4f}")
+        return lines
 
     def warnings(self, card: TaskCard) -> list[str]:  # noqa: ARG002
         """Warn that the declared number of rows is public."""
@@ -79,6 +76,7 @@ class TrainingRelease(Release):
 
     def audits(self) -> tuple[AuditCase, ...]:
         """Return the attack on a training with these steps and this noise."""
+        # Without noise there is no claim that an attack could refute.
         if self.noise.non_private:
             return ()
         kind = "dp_sgd training"

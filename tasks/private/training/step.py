@@ -96,6 +96,7 @@ def trained_once(
     if model is None:
         taken, entry = pay(tools, spec, keys)
         model = tools.artifacts.write_folder(model_path, lambda folder: train(taken, folder), key)
+        # Only when the weights are stored: until then, a crash resumes from the checkpoint.
         taken.forget()
     else:
         entry = payments(tools, spec, keys)[-1].entry_hash
@@ -131,7 +132,8 @@ def _key(tools: Tools, spec: PaidTraining, own: Own, payment: int) -> StepKey:
     """Return the key of the n-th payment of a training."""
     name, parameters, inputs = own
     recipe = asdict(spec.recipe)
-    for setting in ("rows_at_once", "checkpoint_every"):  # they do not change the result
+    # They do not change the result.
+    for setting in ("rows_at_once", "checkpoint_every"):
         recipe.pop(setting)
     common = {
         "event": spec.noise.event,
@@ -139,6 +141,8 @@ def _key(tools: Tools, spec: PaidTraining, own: Own, payment: int) -> StepKey:
         "private": spec.payer.fingerprint,
         "rows": tools.private.where.choice,
     }
-    return step_key(
-        name, {**common, **parameters, **({"payment": payment} if payment else {})}, inputs
-    )
+    combined = {**common, **parameters}
+    # The first payment has no number: its key is that of the weights, too.
+    if payment:
+        combined["payment"] = payment
+    return step_key(name, combined, inputs)

@@ -4,10 +4,12 @@
 The release is the weights: a linear head on frozen embeddings, or a fine-tuned transformer.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +30,10 @@ from tasks.students.spec import PublicTexts
 from tasks.students.train import write_card
 from tasks.students.transformer import Transformer, hide_output, open_network, save_network
 
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module
+
 
 def train_classifier(
     tools: Tools, spec: ClassifySpec, against: PublicTexts | None, taken: StepsTaken, folder: Path
@@ -42,7 +48,8 @@ def train_classifier(
         sealed(tools.zone.folder),
     ):
         rows = open_rows(tools.zone, tools.private, spec.paid.payer.fingerprint)
-        rows = rows if against is not None else rows.of(spec.labels)
+        if against is None:
+            rows = rows.of(spec.labels)
         folder.mkdir(parents=True, exist_ok=True)
         with tools.progress("train under DP", spec.paid.recipe.training.steps) as advance:
             if spec.student.kind == "finetune":
@@ -66,7 +73,7 @@ def classes_of(spec: ClassifySpec) -> tuple[str, ...]:
     return spec.labels or CLASSES
 
 
-def vector_head(dimension: int, classes: int, seed: int) -> Any:
+def vector_head(dimension: int, classes: int, seed: int) -> Module:
     """Return a linear layer with a transformer's interface: input_ids are vectors."""
     torch = import_torch()
     module: Any = torch.nn.Module
@@ -76,7 +83,11 @@ def vector_head(dimension: int, classes: int, seed: int) -> Any:
             super().__init__()
             self.layer = torch.nn.Linear(dimension, classes)
 
-        def forward(self, input_ids: Any, attention_mask: Any = None) -> Any:  # noqa: ARG002
+        def forward(
+            self,
+            input_ids: Tensor,
+            attention_mask: Tensor | None = None,  # noqa: ARG002
+        ) -> SimpleNamespace:
             return SimpleNamespace(logits=self.layer(input_ids))
 
         def get_output_embeddings(self) -> None:
@@ -90,12 +101,13 @@ def vector_head(dimension: int, classes: int, seed: int) -> Any:
 
 def _head(
     tools: Tools, spec: ClassifySpec, rows: OpenedRows, against: PublicTexts | None
-) -> tuple[Any, EncodedRows]:
+) -> tuple[Module, EncodedRows]:
     rows, vectors = usable_rows(tools, rows)
     if against is not None and against.vectors is not None:
         vectors = np.concatenate([vectors, against.vectors])
     model = vector_head(vectors.shape[1], len(classes_of(spec)), spec.student.seed)
     mask = np.ones((len(vectors), 1), dtype=np.int64)
+    # The vector of a row takes the place of its token ids.
     return model, EncodedRows(vectors.astype(np.float32), mask, _targets(spec, rows, against))
 
 
@@ -110,7 +122,9 @@ def _transformer(
             f"student.model: '{spec.student.model}' is a sentence encoder without a classification head; use a "
             "classification model (for example bert-base-uncased or roberta-base), or student.kind: linear"
         )
-    texts = [*rows.texts, *(against.texts if against is not None else ())]
+    texts = list(rows.texts)
+    if against is not None:
+        texts += against.texts
     network.modules.to("cuda" if torch.cuda.is_available() else "cpu")
     return network, _encoded(network, texts, _targets(spec, rows, against))
 
@@ -120,6 +134,7 @@ def _encoded(network: Transformer, texts: Sequence[str], targets: NDArray[np.int
     ids = np.full((len(texts), network.max_length), network.tokenizer.pad_token_id, dtype=np.int64)
     mask = np.zeros_like(ids)
     for row, text in enumerate(texts):
+        # One at a time: the longest text of a batch would set the length of the others.
         (tokens,) = network.encode([text])
         ids[row, : len(tokens)] = tokens
         mask[row, : len(tokens)] = 1

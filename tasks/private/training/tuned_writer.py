@@ -4,6 +4,8 @@ The release is the weights after all planned steps; it is charged in full before
 training resumes from its checkpoint and its step count (`progress`), and nothing is charged again.
 """
 
+from __future__ import annotations
+
 import fcntl
 import json
 import os
@@ -11,7 +13,7 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -32,6 +34,9 @@ from tasks.steps.tools import Tools
 from tasks.steps.values import TRAINING
 from tasks.students.loop import import_torch, seeded
 from tasks.students.transformer import hide_output
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizer
 
 FACTS_FILE = "training.json"
 """File next to the weights: the number of steps begun, and of those in the weights."""
@@ -67,6 +72,7 @@ def pay(tools: Tools, spec: PaidTraining, keys: Callable[[int], str]) -> tuple[S
         return json.dumps({"folder": folder, "token": token}).encode()
 
     release = tools.ledger.release_once(_request(tools, spec, key, len(before)), begin)
+    # Its count belongs to the other process: two that train would take each step twice.
     if release.reused:
         raise LedgerError("Another process is charging this training; resume the run.")
     return begun[0], release.entry_hash
@@ -98,9 +104,11 @@ def train_writer(tools: Tools, spec: TuneSpec, base: Path, taken: StepsTaken, fo
             encoded = encode(tokenizer, rows, spec.controls, spec.tokens)
             with tools.progress("train under DP", spec.paid.recipe.training.steps) as advance:
                 done = train_privately(model, encoded, spec.paid.recipe, taken, advance)
-            merged = model.merge_and_unload() if spec.rank else model
-            merged.cpu().save_pretrained(folder)
-            tokenizer.chat_template = None  # it learned plain control texts
+            if spec.rank:
+                model = model.merge_and_unload()
+            model.cpu().save_pretrained(folder)
+            # The model has learned plain control texts.
+            tokenizer.chat_template = None
             tokenizer.save_pretrained(folder)
             write_step_counts(folder / FACTS_FILE, taken.begun, done)
 
@@ -110,7 +118,7 @@ def write_step_counts(path: Path, begun: int, done: int) -> None:
     path.write_text(json.dumps({"steps_begun": begun, "steps_in_weights": done}), encoding="utf-8")
 
 
-def open_writer(base: Path, rank: int, seed: int) -> tuple[Any, Any]:
+def open_writer(base: Path, rank: int, seed: int) -> tuple[PreTrainedModel, PreTrainedTokenizer]:
     """Return a causal language model (float32, ready for training) and its tokenizer."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -124,30 +132,34 @@ def open_writer(base: Path, rank: int, seed: int) -> tuple[Any, Any]:
 
 
 def encode(
-    tokenizer: Any, rows: OpenedRows, controls: Mapping[str, str], tokens: int
+    tokenizer: PreTrainedTokenizer, rows: OpenedRows, controls: Mapping[str, str], tokens: int
 ) -> EncodedRows:
     """Encode each row as control text, text and end token, cut or padded to `tokens`.
 
     Only the text and the end token are learned.
     """
     prefixes = {label: list(tokenizer(control)["input_ids"]) for label, control in controls.items()}
-    end = tokenizer.eos_token_id
-    ids = np.full((len(rows.texts), tokens), end if end is not None else 0, dtype=np.int64)
+    end: list[int] = []
+    padding = 0
+    if tokenizer.eos_token_id is not None:
+        end = [tokenizer.eos_token_id]
+        padding = tokenizer.eos_token_id
+    ids = np.full((len(rows.texts), tokens), padding, dtype=np.int64)
     mask = np.zeros_like(ids)
     targets = np.full_like(ids, IGNORED)
     for row, (text, label) in enumerate(zip(rows.texts, rows.labels, strict=True)):
         prefix = prefixes[label]
-        tokens_of_text = tokenizer(text.strip(), add_special_tokens=False, verbose=False)[
-            "input_ids"
-        ]
-        sequence = [*prefix, *tokens_of_text, *([end] if end is not None else [])][:tokens]
+        # `verbose` warns about a text that is longer than the model reads, with its length.
+        encoded = tokenizer(text.strip(), add_special_tokens=False, verbose=False)
+        tokens_of_text = encoded["input_ids"]
+        sequence = [*prefix, *tokens_of_text, *end][:tokens]
         ids[row, : len(sequence)] = sequence
         mask[row, : len(sequence)] = 1
         targets[row, len(prefix) : len(sequence)] = sequence[len(prefix) :]
     return EncodedRows(ids, mask, targets)
 
 
-def _with_adapter(model: Any, rank: int) -> Any:
+def _with_adapter(model: PreTrainedModel, rank: int) -> PreTrainedModel:
     try:
         from peft import LoraConfig, get_peft_model
     except ImportError:

@@ -33,7 +33,10 @@ def election_attack(name: str, noise: VoteNoise, run_of: RunOf) -> SumsAttack:
     candidates, others, both = canary_election(noise)
     sides = noise.privacy.sides
     kinds = np.repeat(("near", "far")[:sides], len(candidates.ids))
-    names = "near and far" if sides == 2 else "near"
+    names = " and ".join(("near", "far")[:sides])
+    views = {}
+    if sides == 2:
+        views = {f"who took part, by {kind} votes": kinds == kind for kind in ("near", "far")}
     return SumsAttack(
         name,
         noise,
@@ -41,11 +44,7 @@ def election_attack(name: str, noise: VoteNoise, run_of: RunOf) -> SumsAttack:
         sides=(others, both),
         clean=lambda ballot: clean_votes(ballot, candidates, noise).counts.T.flatten(),
         draw=run_of(candidates, noise),
-        views={
-            f"who took part, by {kind} votes": kinds == kind
-            for kind in ("near", "far")
-            if sides == 2
-        },
+        views=views,
     )
 
 
@@ -58,6 +57,7 @@ def canary_election(noise: VoteNoise) -> tuple[Candidates, Ballot, Ballot]:
     privacy = noise.privacy
     rows = privacy.rows_per_person
     classes = rows if privacy.aggregation == "max" else 1
+    # Of 2 Q candidates the Q nearest and the Q furthest are different ones, so the canary moves 2 Q counts.
     size = 2 * privacy.votes
     line = np.concatenate([np.arange(size) + 1000.0 * number for number in range(classes)])
     labels = np.repeat([f"class {number}" for number in range(classes)], size).astype(object)

@@ -80,15 +80,14 @@ class Ballot(Unprintable):
     __getstate__ = Unprintable.__getstate__
 
     def __post_init__(self) -> None:
+        # The dataclass is frozen, so `object` sets the fields; strings of numpy become plain ones.
         object.__setattr__(self, "labels", tuple(str(label) for label in self.labels))
         if self.persons is not None:
             object.__setattr__(self, "persons", tuple(str(person) for person in self.persons))
-        lengths_match = (
-            len(self.vectors)
-            == len(self.labels)
-            == len(self.persons if self.persons is not None else self.labels)
-        )
-        if self.vectors.ndim != 2 or self.vectors.dtype != np.float32 or not lengths_match:
+        lengths = {len(self.vectors), len(self.labels)}
+        if self.persons is not None:
+            lengths.add(len(self.persons))
+        if self.vectors.ndim != 2 or self.vectors.dtype != np.float32 or len(lengths) > 1:
             raise ConfigError(
                 "Private vectors must be float32, shape (rows, dimension), with one label each."
             )
@@ -113,10 +112,11 @@ def usable(vectors: Vectors, squares: Vectors | None = None) -> NDArray[np.bool_
 
     `squares`: their squared lengths, if already known.
     """
+    if squares is None:
+        squares = squared_lengths(vectors)
     dimension = max(vectors.shape[1], 1)
-    is_usable = (
-        squared_lengths(vectors) if squares is None else squares
-    ) <= MAX_NORM**2 / dimension / 2
+    # Half of the limit: a square in float32 is rounded.
+    is_usable = squares <= MAX_NORM**2 / dimension / 2
     # No component is longer than the vector, so only vectors at or beyond the limit need a closer check.
     near = np.flatnonzero(~is_usable)
     is_usable[near] = (

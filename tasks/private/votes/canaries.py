@@ -61,11 +61,8 @@ def make_canaries(rows: Sequence[tuple[str, str]], number: int) -> list[Canary]:
     secrets.SystemRandom().shuffle(order)
     words: set[str] = set()
     while len(words) < number * RARE_WORDS:
-        words.add(
-            "".join(
-                secrets.choice(_VOWELS if index % 2 else _CONSONANTS) for index in range(_LETTERS)
-            )
-        )
+        letters = [secrets.choice((_CONSONANTS, _VOWELS)[index % 2]) for index in range(_LETTERS)]
+        words.add("".join(letters))
     canaries = []
     for index in range(number):
         text, label = rows[order[index % len(order)]]
@@ -148,6 +145,7 @@ def vote_scores(evidence: Evidence) -> Floats:
             for rows in (canaries, others)
         )
         known.append(own.reshape(len(own), -1).T / noise.scale)
+        # Half of the canaries' votes: each of them took part with probability 1/2.
         rest = release[["near", "far"]].to_numpy() - other.sum(axis=0) - own.sum(axis=0) / 2
         counts.append(rest.ravel() / noise.scale)
     return np.asarray(

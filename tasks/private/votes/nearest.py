@@ -97,9 +97,8 @@ def _compare(
         part = members[first : first + block]
         right = np.hstack([candidates.vectors[part], candidates.squares[part, None]]).T
         for start in range(0, len(mine), ROWS):
-            rounded = (
-                left[start : start + ROWS] @ right
-            )  # -2xy + |y|^2: the squared distance without |x|^2
+            # -2xy + |y|^2: the squared distance without |x|^2, which is equal for all candidates of a row.
+            rounded = left[start : start + ROWS] @ right
             for best in lists:
                 best.propose(start, rounded, part)
                 if best.waiting > PENDING:
@@ -142,7 +141,10 @@ class _Best:
         for first in range(sets, width, sets):
             part = rounded[:, first : first + sets]
             target = best[:, : part.shape[1]]
-            (np.minimum if self.sign > 0 else np.maximum)(target, part, out=target)
+            nearer: np.ufunc = np.minimum
+            if self.sign < 0:
+                nearer = np.maximum
+            nearer(target, part, out=target)
         best *= np.float32(self.sign)
         self._reach(rows, best)
         limit = self._limit(rows)
@@ -158,6 +160,7 @@ class _Best:
         if not self.pending:
             return
         rows, members, values = (np.concatenate(parts) for parts in zip(*self.pending, strict=True))
+        # The lists have improved since these were proposed, and many are out of reach now.
         possible = values <= self._limit(slice(None))[rows]
         rows, members = rows[possible], members[possible]
         measured = self.sign * distances(mine, candidates.vectors, rows, members)
@@ -167,6 +170,7 @@ class _Best:
         all_rows = np.concatenate([np.repeat(changed, self.votes), rows])
         all_keys = np.concatenate([self.keys[changed].ravel(), measured])
         all_ids = np.concatenate([self.ids[changed].ravel(), candidates.ids[members]])
+        # The last key of lexsort is its first: by row, then distance, then id, which decides equal distances.
         order = np.lexsort((all_ids, all_keys, all_rows))
         best = order[np.searchsorted(all_rows[order], changed)[:, None] + np.arange(self.votes)]
         self.ids[changed] = all_ids[best]
@@ -175,11 +179,10 @@ class _Best:
     def _reach(self, rows: slice, values: Vectors) -> None:
         """Lower the values that Q candidates reach; `values` are those of different candidates."""
         last = self.votes - 1
-        smallest = (
-            np.partition(values, last, axis=1)[:, : self.votes]
-            if values.shape[1] > last
-            else values
-        )
+        smallest = values
+        # `partition` needs more values than the position it is asked for.
+        if values.shape[1] > last:
+            smallest = np.partition(values, last, axis=1)[:, : self.votes]
         both = np.hstack([self.reached[rows], smallest])
         self.reached[rows] = np.partition(both, last, axis=1)[:, : self.votes]
 
@@ -213,12 +216,15 @@ def margins(squares: Floats, longest: float, dimension: int) -> Floats:
 
 def distances(mine: Vectors, theirs: Vectors, rows: Ints, columns: Ints) -> Floats:
     """Return squared distances of pairs, float64, summed in order of components."""
-    result = np.empty(len(rows))
+    result = np.zeros(len(rows))
+    # Vectors without components have distance 0, and a running sum of nothing has no last entry.
+    if mine.shape[1] == 0:
+        return result
     for start in range(0, len(rows), PAIR_BLOCK):
         part = slice(start, start + PAIR_BLOCK)
         gap = np.subtract(mine[rows[part]], theirs[columns[part]], dtype=np.float64)
         # A running sum has one order by definition; a plain sum may choose its order by the shape of the block.
-        result[part] = np.add.accumulate(gap * gap, axis=1)[:, -1] if gap.shape[1] else 0.0
+        result[part] = np.add.accumulate(gap * gap, axis=1)[:, -1]
     return result
 
 

@@ -21,6 +21,7 @@ def selected_rows(ballot: Ballot, rows_per_person: int) -> NDArray[np.bool_]:
     if ballot.persons is None:
         return selected
     taken: dict[str, int] = {}
+    # Sorted by hash: neither the order of rows in the source nor other persons decide.
     for _, row in sorted((_hash(ballot, row), row) for row in range(len(selected))):
         person = ballot.persons[row]
         taken[person] = taken.get(person, 0) + 1

@@ -70,9 +70,8 @@ class VotePrivacy:
         require(one_row, "rows_per_person", "1, or set protects to person", self.rows_per_person)
         most = self.rows_per_person <= MAX_ROWS_PER_PERSON
         require(most, "rows_per_person", f"at most {MAX_ROWS_PER_PERSON}", self.rows_per_person)
-        total_sensitivity(
-            self
-        )  # refuses votes, sides, neighbours and aggregations that no proof covers
+        # Refuses votes, sides, neighbours and aggregations that no proof covers.
+        total_sensitivity(self)
 
 
 def vote_sensitivity(votes: int, sides: int = 2, adjacency: Adjacency = "add_remove") -> float:
@@ -92,7 +91,9 @@ def vote_sensitivity(votes: int, sides: int = 2, adjacency: Adjacency = "add_rem
         adjacency,
     )
     one_row = math.sqrt(sides * (4.0**votes - 1) * 4 / (3 * 4.0**votes))
-    return one_row * (math.sqrt(2) if adjacency == "replace_one" else 1.0)
+    if adjacency == "replace_one":
+        return math.sqrt(2) * one_row
+    return one_row
 
 
 def person_factor(rows_per_person: int, aggregation: Aggregation) -> float:
@@ -128,8 +129,10 @@ def total_sensitivity(privacy: VotePrivacy) -> float:
 
 def scale_of(privacy: VotePrivacy) -> int:
     """Return the integer steps of one vote in a run."""
-    averaged = privacy.rows_per_person if privacy.aggregation == "mean" else 1
-    return vote_scale(privacy.votes, averaged)
+    # An average divides votes by up to m, so its steps are finer.
+    if privacy.aggregation == "mean":
+        return vote_scale(privacy.votes, privacy.rows_per_person)
+    return vote_scale(privacy.votes)
 
 
 PAPER_L1_PER_SIDE: Final = 2.0
@@ -202,7 +205,9 @@ class VoteNoise:
         privacy = self.privacy
         require(self.releases > 0, "releases", "at least 1 to charge for one", self.releases)
         event = {**self.event, ABOUT: {"sides": privacy.sides}}
-        mechanism = "none" if self.non_private else "discrete_gaussian"
+        mechanism = "discrete_gaussian"
+        if self.non_private:
+            mechanism = "none"
         reason = _reason(privacy)
         return Charge(
             mechanism,
@@ -256,23 +261,24 @@ def sides_of(event: Mapping[str, Any], reason: str) -> int:
     if ABOUT in event:
         return int(event[ABOUT].get("sides", 0))
     sentence = re.search(r" bins on ([12]) side", reason)
-    return int(sentence[1]) if sentence else 0
+    if sentence is None:
+        return 0
+    return int(sentence[1])
 
 
 # --- inside
 def _noise(privacy: VotePrivacy, sigma: float) -> VoteNoise:
     sensitivity = total_sensitivity(privacy)
     scale = scale_of(privacy)
-    if sigma > 0:
-        if sigma * scale < MIN_SCALE_INT:
-            or_inf = ", or inf for no protection"
-            refuse_epsilon(
-                privacy, lambda smaller: _least_sigma(smaller) * scale_of(smaller), or_inf
-            )
-        event = discrete_gaussian_event(sigma / sensitivity, sigma * scale, privacy.releases)
-        epsilon = epsilon_of([event], privacy.delta)
-    else:
-        epsilon = math.inf if privacy.releases else 0.0
+    if privacy.releases == 0:
+        return VoteNoise(privacy, sigma, scale, sensitivity, 0.0)
+    if sigma == 0:
+        return VoteNoise(privacy, sigma, scale, sensitivity, math.inf)
+    if sigma * scale < MIN_SCALE_INT:
+        or_inf = ", or inf for no protection"
+        refuse_epsilon(privacy, lambda smaller: _least_sigma(smaller) * scale_of(smaller), or_inf)
+    event = discrete_gaussian_event(sigma / sensitivity, sigma * scale, privacy.releases)
+    epsilon = epsilon_of([event], privacy.delta)
     return VoteNoise(privacy, sigma, scale, sensitivity, epsilon)
 
 
@@ -297,11 +303,12 @@ def _paper_sigma(privacy: VotePrivacy) -> float:
         )
         return accounted * PRE_TEXT_EXCESS
     factor = person_factor(privacy.rows_per_person, privacy.aggregation)
-    factor *= math.sqrt(2) if privacy.adjacency == "replace_one" else 1.0
+    if privacy.adjacency == "replace_one":
+        factor *= math.sqrt(2)
     spread = math.sqrt(2 * math.log(1.25 / privacy.delta)) * math.sqrt(privacy.releases)
-    delta_of_vote = (
-        1.0 if (privacy.votes, privacy.sides) == (1, 1) else PAPER_L1_PER_SIDE * privacy.sides
-    )
+    delta_of_vote = PAPER_L1_PER_SIDE * privacy.sides
+    if (privacy.votes, privacy.sides) == (1, 1):
+        delta_of_vote = 1.0
     return delta_of_vote * factor * spread / privacy.epsilon
 
 

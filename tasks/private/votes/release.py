@@ -35,7 +35,10 @@ class VotesRelease(Release):
 
     def charges(self) -> tuple[Charge, ...]:
         """Return one charge for each vote."""
-        return (self.noise.charge,) * self.noise.releases if self.noise.releases else ()
+        # The charge of no vote is an error.
+        if not self.noise.releases:
+            return ()
+        return (self.noise.charge,) * self.noise.releases
 
     def plan(self) -> Sequence[str]:
         """Return the number of votes and their noise."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 import pandas as pd
@@ -84,16 +84,14 @@ def write_votes(
     key: StepKey,
     written: Sequence[TextTable],
     draw: Callable[[], StoredRelease],
-    facts: Mapping[str, Any] = MappingProxyType({}),
+    facts: Mapping[str, object] = MappingProxyType({}),
 ) -> tuple[ArtifactRef, str]:
     """Write the votes of `draw` once, with the facts that it has gathered."""
 
-    def read_output(output: bytes) -> tuple[pd.DataFrame, dict[str, Any]]:
+    def read_output(output: bytes) -> tuple[pd.DataFrame, dict[str, object]]:
         votes = NoisyVotes.from_bytes(output)
-        return pd.DataFrame(votes.columns()), {
-            "scale": votes.scale,
-            "sigma_int": votes.sigma_int,
-        } | dict(facts)
+        info = {"scale": votes.scale, "sigma_int": votes.sigma_int, **facts}
+        return pd.DataFrame(votes.columns()), info
 
     target = f"runs/{tools.run_id}/iteration={spec.iteration}/release.parquet", key
     return write_release(
@@ -107,11 +105,16 @@ def write_votes(
 
 
 def vote_key(
-    step: str, tools: Tools, spec: VoteSpec, written: Sequence[TextTable], more: Mapping[str, Any]
+    step: str,
+    tools: Tools,
+    spec: VoteSpec,
+    written: Sequence[TextTable],
+    more: Mapping[str, object],
 ) -> StepKey:
     """Return the key of a vote from noise, texts, rows and parameters `more`."""
     noise = spec.noise
-    persons = dict[str, Any]()
+    # Left out for records: the keys of their votes depend on no setting of persons.
+    persons: dict[str, object] = {}
     if noise.privacy.protects == "person":
         persons = {
             "rows_per_person": noise.privacy.rows_per_person,
@@ -155,6 +158,7 @@ def release_votes(
     BudgetError, LedgerError or PrivateInputError. Error details are written to the private zone, never to the message.
     """
 
+    # The ledger counts before its transaction, without a lock; `draw` counts itself if that was left out.
     @cache
     def count() -> RawVotes:
         with sealed(tools.zone.folder):
@@ -199,13 +203,11 @@ def private_vectors(tools: RowTools, rows: OpenedRows) -> NDArray[np.float32]:
     path = f"private/embeddings/{name}.npz"
     names = [_vector_name(tools, text) for text in rows.texts]
     stored = tools.artifacts.read_private_arrays(path) or {}
-    cached = dict(
-        zip(
-            stored.get("names", np.zeros(0, "U64")).tolist(), stored.get("vectors", ()), strict=True
-        )
-    )
+    stored_names = stored.get("names", np.zeros(0, "U64")).tolist()
+    cached = dict(zip(stored_names, stored.get("vectors", ()), strict=True))
     new = {name: text for name, text in zip(names, rows.texts, strict=True) if name not in cached}
-    if new:  # if all vectors are cached, the model is not loaded
+    # If all vectors are cached, the model is not loaded.
+    if new:
         cached |= dict(zip(new, _embed(tools, list(new.values())), strict=True))
     vectors = (
         np.stack([cached[name] for name in names]) if names else tools.embedder.embed_alone([])
@@ -233,9 +235,8 @@ def _embed(tools: RowTools, texts: Sequence[str]) -> NDArray[np.float32]:
     try:
         return tools.embedder.embed_alone(texts)
     except Exception:  # noqa: BLE001  (any error may depend on a text)
-        probe = tools.embedder.embed_alone(
-            [PROBE]
-        )  # fails if the embedder itself does: no row is to blame
+        # Fails if the embedder itself does: no row is to blame.
+        probe = tools.embedder.embed_alone([PROBE])
     vectors = np.full((len(texts), probe.shape[1]), np.nan, dtype=np.float32)
     for row, text in enumerate(texts):
         try:

@@ -23,6 +23,7 @@ from flows.engine.checks import problems_of
 from flows.engine.plan import planned
 from flows.engine.prepare import prepare
 from flows.engine.preview import preview_rows
+from flows.engine.server import STARTED
 from flows.methods.dp_sgd_gen.config import DpSgdGenConfig
 from flows.methods.wasp.config import WaspConfig
 from flows.runtime.stores import open_ledger
@@ -33,6 +34,8 @@ from tests.support.models.tiny import tiny_models as tiny_models
 from tests.support.paths import ROOT
 from tests.support.processes.nobody import as_nobody
 from tests.support.runs.pipeline import METHODS, SMALL, values, written
+from tests.support.runs.prepared_run import good_rows, release, table
+from tests.support.runs.prepared_run import start as start_run
 from tests.support.servers.vendor import VendorServer
 
 PLANTED = "zqxplanted quokka 7731"
@@ -179,6 +182,24 @@ def test_an_audit_of_a_whole_run_names_a_model_that_is_not_there(
 
 
 # --- private rows
+def test_a_charged_run_of_undeclared_classes_is_resumed_by_a_server_and_no_other_starts(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    private = {"path": table(tmp_path / "rows.parquet", good_rows("private")), "name": "desk"}
+    own = start_run(home, private=private)
+    run_id = own.tools.run_id
+    monkeypatch.setenv(STARTED, "a run")
+    asked = config(private=private)
+    for resumes in (None, run_id):
+        (problem,) = problems_of(asked, home, resumes=resumes)
+        assert "wasp dataset add NAME --path PATH" in str(problem)
+    release(own)
+    assert problems_of(asked, home, resumes=run_id) == []
+    for resumes in (None, "another-run"):
+        assert len(problems_of(asked, home, resumes=resumes)) == 1
+    assert problems_of(config(), home) == []  # shipped rows
+
+
 def test_a_first_line_of_private_rows_is_compared_and_never_quoted(
     home: Path, tmp_path: Path
 ) -> None:

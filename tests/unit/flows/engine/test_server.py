@@ -1,11 +1,14 @@
 """A server for others: what runs that it starts may name, read and send."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -25,6 +28,7 @@ from flows.engine.prepare import prepare
 from flows.engine.remote_writing import write_texts
 from flows.engine.server import FILE, STARTED, require_addresses, serve_others, server_policy
 from flows.methods.wasp.config import WaspConfig
+from flows.runtime import server_policy as policy_module
 from flows.runtime import task_runners
 from flows.runtime.stores import shared, tracking_store
 from tests.support.registered import DEMO, add, demo, write_notes
@@ -87,6 +91,22 @@ def test_the_owners_own_commands_have_no_limits(
     monkeypatch.delenv(STARTED)
     recorded = demo("clinic", plms=[{**RECORDED, "model": "notes.csv"}])
     assert not any("private file" in problem for problem in shown(recorded, home))
+
+
+def test_a_served_flow_has_the_limits_also_in_threads_without_its_context(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import prefect.runtime
+
+    monkeypatch.delenv(STARTED)
+    monkeypatch.setattr(policy_module, "_served", Event())
+    assert prefect.runtime.deployment.id is None
+    assert server_policy() is None
+    monkeypatch.setenv("PREFECT__RUNTIME__DEPLOYMENT__ID", str(UUID(int=1)))
+    assert server_policy() is not None
+    monkeypatch.delenv("PREFECT__RUNTIME__DEPLOYMENT__ID")
+    with ThreadPoolExecutor(1) as threads:
+        assert threads.submit(server_policy).result() is not None
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from connectors.artifacts.store import Artifacts
 from connectors.interfaces.artifacts import StepKey
 from connectors.interfaces.errors import BudgetError, ConfigError, LedgerError
-from connectors.interfaces.ledger import BudgetPlan, ReleaseRequest
+from connectors.interfaces.ledger import BudgetPlan, Marks, ReleaseRequest
 from connectors.ledger.ledger import PrivacyLedger
 from flows.publish.ledger_page import collect, render, write_page
 from flows.runtime.stores import open_ledger
@@ -220,3 +220,17 @@ def test_the_cap_has_its_own_unit_and_not_that_of_the_releases(home: Path, unit:
     ledger.reserve(dataset, BudgetPlan("run-1", "dp_kps", 1e-5, (paid,)), "Ada")
     ledger.release_once(ReleaseRequest(dataset, "run-1", "vote-0", "key-0", paid), lambda: b"noise")
     assert f"per {unit}</dd>" in render(collect(ledger, home, dataset))
+
+
+@pytest.mark.parametrize(
+    ("is_lifted", "reason"),
+    [(False, "only public rows and sums of parties need none"), (True, "lifted by the owner")],
+)
+def test_the_page_says_why_there_is_no_cap(home: Path, is_lifted: bool, reason: str) -> None:
+    ledger = open_ledger(home)
+    dataset = ledger.register("benchmark", "rows", [], marks=Marks(public=True))
+    if is_lifted:
+        ledger.set_cap(dataset, math.inf, DELTA, "Ada", "a benchmark")
+    text = render(collect(ledger, home, dataset))
+    assert f'<dd class="value">not set</dd><dd class="remark">{reason}</dd>' in text
+    assert '<dt>Remaining</dt><dd class="value">no limit</dd>' in text

@@ -11,9 +11,10 @@ import pytest
 import yaml
 
 import wasp as python_interface
-from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.errors import ConfigError, NoFittingRowsError
 from flows.config.files import load_config
 from flows.engine.prepare import prepare, require_fitting_records
+from flows.engine.server import STARTED
 from flows.methods.wasp.config import WaspConfig
 from flows.runtime.stores import open_ledger
 from tests.support.runs.own_command import Done, Wasp
@@ -182,16 +183,33 @@ def test_dataset_add_prompts_on_a_terminal(wasp: Wasp, answer: str, code: int) -
     assert bool(open_ledger(Path("home").resolve()).datasets()) == (code == 0)
 
 
-def test_a_dataset_of_an_earlier_version_stays_valid_and_plan_names_the_command(wasp: Wasp) -> None:
+def undeclare(name: str = "triage") -> None:
+    """Turn the view of a dataset into that of an earlier version, without declared classes."""
+    ledger = open_ledger(Path("home").resolve())
+    view = ledger.views()[name][1]
+    del view["declared_classes"]
+    ledger.set_view(name, view, "an earlier version")
+
+
+APPROVED = ("--set", "execution.approval=true")
+
+
+@pytest.mark.parametrize("unseen", ["approval", "server"])
+def test_a_dataset_of_an_earlier_version_stays_valid_where_its_owner_looks_first(
+    wasp: Wasp, monkeypatch: pytest.MonkeyPatch, unseen: str
+) -> None:
     write(["pain", "skin"])
     assert init(wasp, "--yes").code == 0
-    ledger = open_ledger(Path("home").resolve())
-    view = ledger.views()["triage"][1]
-    del view["declared_classes"]
-    ledger.set_view("triage", view, "an earlier version")
-    planned = wasp("plan", "triage", *FAST)
-    assert planned.code == 0
-    assert "wasp dataset declare triage" in " ".join(planned.out.split())
+    undeclare()
+    assert wasp("plan", "triage", *FAST).code == 0
+    if unseen == "server":
+        monkeypatch.setenv(STARTED, "a run")
+    further = APPROVED if unseen == "approval" else ()
+    refused = wasp("plan", "triage", *FAST, *further)
+    said = " ".join((refused.out + refused.err).split())
+    assert (refused.code, "Let their owner run: wasp dataset declare triage" in said) == (2, True)
+    assert wasp("dataset", "declare", "triage", "--yes").code == 0
+    assert wasp("plan", "triage", *FAST, *further).code == 0
 
 
 LOCATED = (
@@ -232,10 +250,38 @@ def test_records_are_not_opened_before_an_approval(
     monkeypatch.setattr("flows.engine.prepare.require_rows_of", None)
     home = Path("home").resolve()
     changes = [word for word in FAST if word != "--set"]
-    config = load_config(WaspConfig, Path("mine.yaml"), [*changes, "execution.approval=true"])
+    config = load_config(WaspConfig, Path("mine.yaml"), [*changes, APPROVED[1]])
     require_fitting_records(config, home)
     with pytest.raises(TypeError, match="NoneType"):
         require_fitting_records(load_config(WaspConfig, Path("mine.yaml"), changes), home)
+
+
+@pytest.mark.parametrize("unseen", ["approval", "server"])
+def test_records_that_nobody_looks_at_are_not_charged_without_declared_classes(
+    wasp: Wasp, monkeypatch: pytest.MonkeyPatch, unseen: str
+) -> None:
+    write(["Pain", "Skin"])
+    Path("task.yaml").write_text("name: t\nitem: note\nlabels: [pain, skin]\n")
+    Path("mine.yaml").write_text(LOCATED)
+    home = Path("home").resolve()
+    changes = [word for word in FAST if word != "--set"]
+    if unseen == "server":
+        monkeypatch.setenv(STARTED, "a run")
+    else:
+        changes.append(APPROVED[1])
+
+    def prepared(*further: str) -> Any:
+        config = load_config(WaspConfig, Path("mine.yaml"), [*changes, *further])
+        return prepare("wasp", config, home, lambda *_: None)
+
+    with monkeypatch.context() as closed:
+        closed.setattr("flows.engine.prepare.identify", None)
+        with pytest.raises(ConfigError, match="wasp dataset add NAME --path PATH"):
+            prepared()
+    assert open_ledger(home).datasets() == []
+    assert prepared("private.classes={pain: [Pain], skin: [Skin]}").tools.run_name.dataset
+    with pytest.raises(NoFittingRowsError, match="no row of"):  # public rows: the run itself looks
+        prepared("private.rows=20", "private.rows_are_public=true")
 
 
 def test_records_of_an_earlier_registration_are_looked_at_before_their_owners_run(
@@ -257,9 +303,7 @@ def test_records_of_an_earlier_registration_are_looked_at_before_their_owners_ru
         == 0
     )
     home = Path("home").resolve()
-    view = open_ledger(home).views()["triage"][1]
-    del view["declared_classes"]
-    open_ledger(home).set_view("triage", view, "an earlier version")
+    undeclare()
     Path("task.yaml").write_text("name: t\nitem: note\nlabels: [pain, skin]\n")
     Path("mine.yaml").write_text(
         "flow: wasp\nextends: own_data\ntask: task.yaml\nprivate: triage\ntest: null\n"

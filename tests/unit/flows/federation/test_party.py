@@ -200,16 +200,30 @@ def test_the_owner_of_a_party_is_shown_that_no_row_has_a_declared_class(parties:
     file = parties / "party-1" / "party.yaml"
     values = yaml.safe_load(file.read_text())
     assert values["labels"], "the classes of the divided rows"
-    notices = {}
-    for labels in (
-        None,
-        [f" {values['labels'][0]}\u00a0", *values["labels"][1:]],
-        ["another class"],
-    ):
+    notices = []
+    for labels in ([f" {values['labels'][0]}\u00a0", *values["labels"][1:]], ["another class"]):
         file.write_text(yaml.safe_dump(values | {"labels": labels}))
-        notices[str(labels)[:9]] = notice_labels(load_party(file))
-    undeclared, fits, misfit = notices.values()
-    assert "labels: not declared" in undeclared
+        notices.append(notice_labels(load_party(file)))
+    fits, misfit = notices
     assert fits == ""
     assert "no row of" in misfit
     assert "another class" in misfit
+
+
+def test_a_party_without_declared_classes_is_refused_before_its_rows_are_opened(
+    parties: Path,
+) -> None:
+    file = parties / "party-1" / "party.yaml"
+    values = yaml.safe_load(file.read_text())
+    labels = values.pop("labels")
+    (file.parent / values["private"]["path"]).unlink()  # opening it would fail with another message
+    file.write_text(yaml.safe_dump(values))
+    with pytest.raises(
+        ConfigError, match="labels is not set, and the classes of the rows are not declared"
+    ):
+        load_party(file)
+    codes = {"classes": {name: [name] for name in labels}}
+    exempt = (codes, {"label": ""}, {"path": "builtin:support_desk/private.parquet"})
+    for own in exempt:
+        file.write_text(yaml.safe_dump(values | {"private": values["private"] | own}))
+        assert load_party(file).labels == (labels if own is codes else None)
