@@ -50,6 +50,7 @@ def flows() -> tuple[FlowEntry, ...]:
 @cache
 def find_flow(name: str) -> FlowEntry:
     """Import and return a flow; ConfigError for an unknown name, with the nearest name and the list."""
+    # Methods of this repository first: a package cannot replace one by an entry point of its name.
     if name in METHODS:
         return cast(FlowEntry, import_module(f"flows.methods.{name}").METHOD)
     if name in OTHERS:

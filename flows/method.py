@@ -61,6 +61,7 @@ class FlowEntry:
 
     def flow(self) -> Flow[..., Any]:
         """Import and return the Prefect flow."""
+        # Imported on first use: a flow loads Prefect, which would slow down every command.
         module, _, name = self.entrypoint.rpartition(".")
         flow: Flow[..., Any] = getattr(import_module(module), name)
         return flow

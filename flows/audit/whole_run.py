@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -96,7 +96,7 @@ def vote_noise_of(wasp: WaspConfig) -> VoteNoise:
 def plan_whole_run(config: AuditConfig, attack: PipelineAttack) -> Json:
     """Return size, claims and cost of the attack on a whole run."""
     wasp = whole_run_config(config)
-    plan = numbers_of(wasp)
+    plan: Mapping[str, object] = numbers_of(wasp)
     claims = _claims(attack, vote_noise_of(wasp))
     return claims | {name: plan[name] for name in ("samples", "dollars_about", "models")}
 

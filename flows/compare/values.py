@@ -33,7 +33,9 @@ def planned(config: CompareConfig) -> Json:
     cells = cells_of(config)
     artifacts = open_artifacts(state_folder())
     _, open_ = split_cells(artifacts, cells)
-    plans = [(cell, numbers_of(cell.config)) for cell in open_]
+    plans: list[tuple[Cell, Mapping[str, Any]]] = [
+        (cell, numbers_of(cell.config)) for cell in open_
+    ]
     # The sum is unknown if one cell has a model that was never called.
     minutes = [plan["minutes_of_writing"] for _, plan in plans]
     return {
@@ -88,7 +90,7 @@ def _problems(cells: Sequence[Cell]) -> list[str]:
     return list(problems.values())
 
 
-def _datasets(plans: Sequence[tuple[Cell, Json]]) -> list[Json]:
+def _datasets(plans: Sequence[tuple[Cell, Mapping[str, Any]]]) -> list[Json]:
     """Return runs, releases, total and remaining epsilon of each private dataset."""
     # All cells of a dataset are charged together: their composed epsilon is below the sum of the cells.
     events: dict[tuple[str, bool, float], list[Mapping[str, Any]]] = defaultdict(list)

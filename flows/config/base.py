@@ -6,7 +6,7 @@ the nearest valid name (see `flows.config.files`).
 
 from functools import partial
 from operator import eq
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -14,6 +14,7 @@ from connectors.interfaces.addresses import BaseFolder, TaskName
 from connectors.interfaces.money import format_dollars
 from flows.config.execution import Evaluation, Execution, Export, Limits, StudentChoice, Tracking
 from flows.config.form import SET, Rule, Rules, Strict, tasks, without_null
+from flows.config.identity import BY_CONTENT, NOT_IDENTITY
 from flows.config.method import AnyMethod, PlannedCalls, declared_earlier
 from flows.config.models import PAID, EmbedderChoice, Plm
 from flows.config.privacy import Calibration, LossPolicy, Privacy
@@ -33,11 +34,11 @@ class AnyConfig(Strict):
     flow_name: ClassVar[str] = ""
     """Name of the flow in the catalogue that this configures."""
 
-    task: TaskName = Field(
+    task: Annotated[TaskName, BY_CONTENT] = Field(
         json_schema_extra=tasks,
         description="Name of a shipped task, or path of your own task file.",
     )
-    data_root: BaseFolder | None = Field(
+    data_root: Annotated[BaseFolder | None, NOT_IDENTITY] = Field(
         None, description="Base folder for relative paths of data and models."
     )
     private: PrivateRows | None = Field(
@@ -52,10 +53,10 @@ class AnyConfig(Strict):
         None, description="Real test data for accuracy and FID; never used in training."
     )
     public: Rows | None = Field(None, description="Public data for metrics that may be published.")
-    plms: list[Plm] = Field(
+    plms: Annotated[list[Plm], BY_CONTENT] = Field(
         min_length=1, description="Language models that generate texts (K in the paper)."
     )
-    plms_used: list[str] | None = Field(
+    plms_used: Annotated[list[str] | None, BY_CONTENT] = Field(
         None, min_length=1, description="Names of the models to use, for comparisons. Empty: all."
     )
     embedder: EmbedderChoice = EmbedderChoice()
@@ -72,9 +73,9 @@ class AnyConfig(Strict):
         "row. auto: soft if method.guidance is auto and opens the rows, else written. Uses no budget.",
     )
     evaluation: Evaluation = Evaluation()
-    tracking: Tracking = Tracking()
-    limits: Limits = Limits()
-    export: Export = Export()
+    tracking: Annotated[Tracking, NOT_IDENTITY] = Tracking()
+    limits: Annotated[Limits, NOT_IDENTITY] = Limits()
+    export: Annotated[Export, NOT_IDENTITY] = Export()
     execution: Execution = Execution()
 
     rules: ClassVar[Rules] = {

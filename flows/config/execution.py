@@ -9,6 +9,7 @@ from pydantic import Field
 from connectors.interfaces.addresses import ClusterHost, ModelName, TrackingHost
 from connectors.interfaces.json_values import Json
 from flows.config.form import SET, Rule, Rules, Strict
+from flows.config.identity import NOT_IDENTITY
 
 NETWORKS = ("finetune", "mlp")
 """Kinds of students with weights that epochs train."""
@@ -144,21 +145,23 @@ class Execution(Strict):
 
     first = ("seed",)
 
-    task_runner: Literal["threads", "dask"] = Field(
+    task_runner: Annotated[Literal["threads", "dask"], NOT_IDENTITY] = Field(
         "threads", description="Run steps in threads of one process, or on a Dask cluster."
     )
-    max_workers: int = Field(4, ge=1, le=256, description="Maximum number of concurrent steps.")
-    cluster: ClusterHost | None = Field(
+    max_workers: Annotated[int, NOT_IDENTITY] = Field(
+        4, ge=1, le=256, description="Maximum number of concurrent steps."
+    )
+    cluster: Annotated[ClusterHost | None, NOT_IDENTITY] = Field(
         None,
         description="Address of a running Dask cluster: tcp://HOST:8786. Empty: start a local one for the run.",
     )
     seed: int = Field(0, ge=0, description="Random seed. DP noise is never seeded.")
-    approval: bool = Field(
+    approval: Annotated[bool, NOT_IDENTITY] = Field(
         False,
         description="Wait for a person to approve the plan before the run reads private data; without an answer within "
         "an hour the run ends and spends nothing.",
     )
-    on_model_down: Literal["stop", "continue"] = Field(
+    on_model_down: Annotated[Literal["stop", "continue"], NOT_IDENTITY] = Field(
         "stop",
         description="If a model does not answer before a release: stop, so that nothing is charged for fewer models, "
         "or continue with the others. The run can be resumed.",

@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, mo
 
 from connectors.interfaces.json_values import Json
 from flows.config.form import MAX_DELTA, MIN_DELTA, Strict
+from flows.config.identity import NOT_IDENTITY
 from tasks.private.training.promise import Clipping, Training
 from tasks.private.training.recipe import PaidTraining
 
@@ -72,7 +73,7 @@ AnyPrivacy = TypeVar("AnyPrivacy", bound="Privacy")
 class LossPolicy(Strict):
     """Handling of lost run artifacts."""
 
-    on_lost_artifacts: Literal["stop", "respend"] = Field(
+    on_lost_artifacts: Annotated[Literal["stop", "respend"], NOT_IDENTITY] = Field(
         "stop",
         description="If texts were lost or deleted: stop, or generate and pay for them again.",
     )

@@ -22,6 +22,7 @@ from connectors.interfaces.text_forms import check_class_name
 from connectors.rows.queries import READING, check_query
 from connectors.security.secret_patterns import PUBLIC
 from flows.config.form import SET, UNSET, Rule, Rules, Strict
+from flows.config.identity import BY_CONTENT, NOT_IDENTITY, TABLE_BY_CONTENT
 from flows.config.models import EmbedderChoice
 
 DATABASE = {"pattern": r"^(sqlite|postgresql|mysql|mariadb|oracle|mssql)(\+\w+)?://"}
@@ -31,7 +32,7 @@ DATABASE = {"pattern": r"^(sqlite|postgresql|mysql|mariadb|oracle|mssql)(\+\w+)?
 class Rows(Strict):
     """Location of a table, with its columns and row selection."""
 
-    path: PublicFile = Field(
+    path: Annotated[PublicFile, TABLE_BY_CONTENT] = Field(
         description="File or folder (csv, jsonl, parquet; local, s3://, gs://), database URL, or builtin:NAME/FILE. "
         "Use env:NAME to read an address with a password from an environment variable.",
         json_schema_extra={"pattern": PUBLIC},
@@ -143,7 +144,7 @@ class PrivateRows(Rows):
         }
     )
 
-    dataset: str | None = Field(
+    dataset: Annotated[str | None, BY_CONTENT] = Field(
         None,
         exclude_if=partial(is_, None),
         description="Name of a registered dataset (wasp dataset add). Its owner has set location and columns.",
@@ -151,7 +152,7 @@ class PrivateRows(Rows):
             "anyOf": [{"type": "string", "pattern": DATASET_NAME}, {"type": "null"}]
         },
     )
-    path: ShippedRows = Field(
+    path: Annotated[ShippedRows, TABLE_BY_CONTENT] = Field(
         "",
         description="If `dataset` is empty: file or folder (csv, jsonl, parquet; local, s3://, gs://), database URL, "
         "or env:NAME of a variable with it.",
@@ -190,11 +191,12 @@ class PrivateRows(Rows):
         None,
         description="Column that identifies the person; required for privacy.protects: person.",
     )
-    name: FolderName | None = Field(
+    name: Annotated[FolderName | None, TABLE_BY_CONTENT] = Field(
         None, description="Name of the dataset in the privacy ledger. Empty: folder and file name."
     )
 
-    group: str | None = Field(
+    # The group is charged as well, but the run is the same.
+    group: Annotated[str | None, NOT_IDENTITY] = Field(
         None,
         description="Group of datasets about the same people, including this one. Each release from one is charged to "
         "all, permanently. Empty: the group in the privacy ledger, if any.",
@@ -347,7 +349,7 @@ def check_name(name: str) -> str:
 class VocabularyChoice(Strict):
     """A public vocabulary; it must not be derived from private data."""
 
-    path: PublicFile = Field(
+    path: Annotated[PublicFile, TABLE_BY_CONTENT] = Field(
         description="File of terms (words or phrases): csv, jsonl, parquet, a text file (.txt) with one per line, a "
         "file of word vectors (.txt, GloVe), or builtin:vocabularies/demo.parquet. PUBLIC: never derive it from "
         "private data."
@@ -370,7 +372,7 @@ class VocabularyChoice(Strict):
 class PartiesChoice(Strict):
     """Parties that hold private data and vote locally; only sums are visible."""
 
-    registry: PublicFile = Field(
+    registry: Annotated[PublicFile, BY_CONTENT] = Field(
         description="File of the parties' public keys, one line each: NAME: ed25519:KEY (wasp party prints it), and "
         "the coordinator's (wasp run prints it)."
     )
@@ -385,14 +387,14 @@ class PartiesChoice(Strict):
         description="Number of parties that may reveal their noise or add none without breaking the guarantee; the "
         "others add more. From 1 on, parties are also protected from each other, because each reads the sums.",
     )
-    exchange: ExchangeAddress = Field(
+    exchange: Annotated[ExchangeAddress, NOT_IDENTITY] = Field(
         description="Location of messages between parties: a shared folder, s3://BUCKET/PREFIX, gs:// or abfs://.",
         json_schema_extra={"pattern": PUBLIC},
     )
-    minutes: float = Field(
+    minutes: Annotated[float, NOT_IDENTITY] = Field(
         10.0, gt=0, le=1440, description="Timeout per party and stage, in minutes."
     )
-    name: FolderName = Field(
+    name: Annotated[FolderName, NOT_IDENTITY] = Field(
         "federation",
         min_length=1,
         description="Name of the joint dataset of all parties in the privacy ledger.",

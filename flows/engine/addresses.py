@@ -1,6 +1,6 @@
 """Finds the texts of a form that name a place, by the types of their fields (connectors/interfaces/addresses.py)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, get_args, get_type_hints
 
@@ -28,9 +28,10 @@ def addresses_of(group: Any, field: str = "") -> Iterator[NamedAddress]:
             yield _with_key(group, address)
 
 
-def annotations_of(kind: type) -> dict[str, Any]:
+def annotations_of(kind: type) -> dict[str, object]:
     """Return the annotations of a class of fields, with the marks of their types."""
     if issubclass(kind, BaseModel):
+        # pydantic splits Annotated types: the marks of an outer one are in the metadata.
         return {
             name: (field.annotation, *field.metadata) for name, field in kind.model_fields.items()
         }
@@ -38,23 +39,27 @@ def annotations_of(kind: type) -> dict[str, Any]:
     return {field.name: hints[field.name] for field in fields(kind)}  # type: ignore[arg-type]
 
 
-def kind_in(annotation: Any) -> Kind | None:
+def kind_in(annotation: object) -> Kind | None:
     """Return the kind of the texts in a type; None if they name no place."""
     if isinstance(annotation, Kind):
         return annotation
-    parts = annotation if isinstance(annotation, tuple) else get_args(annotation)
+    parts: Iterable[object] = get_args(annotation)
+    if isinstance(annotation, tuple):
+        parts = annotation
     return next((kind for kind in map(kind_in, parts) if kind is not None), None)
 
 
-def _inside(value: Any, kind: Kind | None, field: str) -> Iterator[NamedAddress]:
+def _inside(value: object, kind: Kind | None, field: str) -> Iterator[NamedAddress]:
     if isinstance(value, BaseModel) or is_dataclass(value):
         yield from addresses_of(value, field)
     elif isinstance(kind, OneOf) and isinstance(value, Mapping):
         yield from (NamedAddress(f"{field}.{name}", kind, str(name)) for name in value)
-    elif isinstance(value, Mapping | list | tuple):
-        items = value.items() if isinstance(value, Mapping) else enumerate(value)
-        for name, part in items:
+    elif isinstance(value, Mapping):
+        for name, part in value.items():
             yield from _inside(part, kind, f"{field}.{name}")
+    elif isinstance(value, list | tuple):
+        for position, part in enumerate(value):
+            yield from _inside(part, kind, f"{field}.{position}")
     elif isinstance(value, str) and kind is not None:
         yield NamedAddress(field, kind, value)
 
@@ -71,9 +76,10 @@ def _of_model(plm: Plm, field: str) -> Iterator[NamedAddress]:
         connector = point.load()
     except ImportError:
         return
-    kind = (
-        kind_in(connector.model_type) if hasattr(connector, "model_type") else AddressKind.UNKNOWN
-    )
+    # A connector of another package may describe neither its model nor its options: then any text may be an address.
+    kind: Kind | None = AddressKind.UNKNOWN
+    if hasattr(connector, "model_type"):
+        kind = kind_in(connector.model_type)
     yield from _inside(plm.model, kind, f"{field}.model")
     if not hasattr(connector, "options_of"):
         yield from _inside(plm.connector_options, AddressKind.UNKNOWN, field)
@@ -81,28 +87,35 @@ def _of_model(plm: Plm, field: str) -> Iterator[NamedAddress]:
     options = connector.options_of(
         ModelSpec(plm.name, plm.connector, plm.model, plm.connector_options)
     )
-    vendor = connector.vendor_of(plm.model) if hasattr(connector, "vendor_of") else Address("", "")
+    vendor = Address("", "")
+    if hasattr(connector, "vendor_of"):
+        vendor = connector.vendor_of(plm.model)
     named = list(addresses_of(options, field))
     endpoints: dict[tuple[str, str], NamedAddress] = {}
     for address in named:
-        if (
-            address.kind is AddressKind.ENDPOINT and address.value
-        ):  # `endpoint` is also the only one of `endpoints`
+        # Each place once: a single `endpoint` is also the only one of `endpoints`.
+        if address.kind is AddressKind.ENDPOINT and address.value:
             endpoints.setdefault((address.value.rstrip("/"), address.key), address)
     yield from (replace(address, vendor=(vendor.url, vendor.key)) for address in endpoints.values())
-    # a key is checked with the endpoint that gets it; without an endpoint nobody knows where it goes
-    checked = (AddressKind.ENDPOINT, AddressKind.KEY) if endpoints else (AddressKind.ENDPOINT,)
+    # A key is checked with the endpoint that gets it; without an endpoint nobody knows where it goes.
+    checked = [AddressKind.ENDPOINT]
+    if endpoints:
+        checked.append(AddressKind.KEY)
     yield from (address for address in named if address.kind not in checked)
 
 
-def _with_key(options: Any, address: NamedAddress) -> NamedAddress:
+def _with_key(options: object, address: NamedAddress) -> NamedAddress:
     """Return an endpoint with the key of the same group of fields."""
-    is_endpoint = address.kind is AddressKind.ENDPOINT and not address.key
-    return replace(address, key=getattr(options, "key", "")) if is_endpoint else address
+    if address.kind is not AddressKind.ENDPOINT or address.key:
+        return address
+    return replace(address, key=getattr(options, "key", ""))
 
 
 def _unknown(kind: type, name: str) -> Kind | None:
+    # A method of another package inherits most of its fields: the class that declares the field decides.
     owner = next(
         (base for base in kind.__mro__ if name in vars(base).get("__annotations__", {})), kind
     )
-    return None if owner.__module__.startswith(OURS) else AddressKind.UNKNOWN
+    if owner.__module__.startswith(OURS):
+        return None
+    return AddressKind.UNKNOWN

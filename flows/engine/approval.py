@@ -52,10 +52,8 @@ def request_approval(
     if earlier is not None:
         return earlier
     dataset = tools.private.name if tools.config.private else ""
-    plan = format_plan(
-        plan_of(tools.config, card, guarantee, measured_lengths(tools))
-        | {"warnings": list(warnings)}
-    )
+    planned = plan_of(tools.config, card, guarantee, measured_lengths(tools))
+    plan = format_plan({**planned, "warnings": list(warnings)})
     question = f"Open the private rows of '{dataset}'?" if dataset else "Run this plan?"
     is_approved = display().confirm(f"{plan}\n\n{question}")
     if is_approved is not None:
@@ -76,7 +74,9 @@ def request_approval(
 
 def _earlier(run_id: str | None, contract: str) -> Approval | None:
     """Return the approval of the run to resume if it is for the same plan."""
-    stored = (
-        read_manifest(open_artifacts(state_folder()), run_id).get("approval") if run_id else None
-    )
-    return Approval(**stored) if stored and stored["contract"] == contract else None
+    if run_id is None:
+        return None
+    stored = read_manifest(open_artifacts(state_folder()), run_id).get("approval")
+    if not stored or stored["contract"] != contract:
+        return None
+    return Approval(**stored)

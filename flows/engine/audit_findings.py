@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces.errors import ArtifactError
+from connectors.interfaces.json_values import Json
 
 if TYPE_CHECKING:
     from connectors.artifacts.store import Artifacts
@@ -54,7 +55,9 @@ def audits_of_releases(
     for name, cases in releases.items():
         by_case = [_newest(findings, case) for case in cases]
         audits += [audit for lines in by_case for audit in lines]
-        never += [name] if not by_case or not all(by_case) else []
+        # One audited case of several does not make the release an audited one.
+        if not by_case or not all(by_case):
+            never.append(name)
     return tuple(audits), tuple(never)
 
 
@@ -68,7 +71,9 @@ def describe_audits(audits: Sequence[AuditLine], never: Sequence[str]) -> str:
             for audit in audits
         )
         passed = all(audit.passed for audit in audits)
-        verdict = "no attack proved more than claimed" if passed else "at least one audit is RED"
+        verdict = "at least one audit is RED"
+        if passed:
+            verdict = "no attack proved more than claimed"
         sentences.append(
             f"Audited; {verdict}: {results}. A passed attack proves nothing beyond itself."
         )
@@ -80,10 +85,9 @@ def describe_audits(audits: Sequence[AuditLine], never: Sequence[str]) -> str:
     return " ".join(sentences)
 
 
-def _newest(
-    findings: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]], case: AuditCase
-) -> list[AuditLine]:
+def _newest(findings: Sequence[tuple[Json, Json]], case: AuditCase) -> list[AuditLine]:
     """Return the newest finding of each kind of attack on the noise of a case."""
+    # The findings are in the order of their audits: a later one replaces an earlier one of its kind.
     newest: dict[str, AuditLine] = {}
     for audit, finding in findings:
         name = finding["mechanism"]
@@ -122,15 +126,17 @@ def _is_same_part(finding: Mapping[str, Any], charge: Charge) -> bool:
 
 def _are_same_votes(kind: str, finding: Mapping[str, Any], claim: Mapping[str, Any]) -> bool:
     alike = SIDES.get(kind) == claim["sides"] and (kind != "federated" or bool(claim["shared"]))
-    return alike and all(
-        math.isclose(finding[name], claim[name], rel_tol=1e-9)
-        if isinstance(finding[name], float)
-        else finding[name] == claim[name]
-        for name in SAME
-    )
+    return alike and all(_is_equal(finding[name], claim[name]) for name in SAME)
 
 
-def _findings(artifacts: Artifacts) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+def _is_equal(finding: object, claim: object) -> bool:
+    # Equal up to rounding: an audit and a run derive their floats in separate computations.
+    if isinstance(finding, float) and isinstance(claim, float | int):
+        return math.isclose(finding, claim, rel_tol=1e-9)
+    return finding == claim
+
+
+def _findings(artifacts: Artifacts) -> list[tuple[Json, Json]]:
     """Return each finished audit with each of its findings, the oldest first."""
     audits = [
         run for run in artifacts.list_runs() if run.get("flow") == "audit" and run.get("ended")
@@ -142,7 +148,7 @@ def _findings(artifacts: Artifacts) -> list[tuple[dict[str, Any], dict[str, Any]
     ]
 
 
-def _mechanisms(artifacts: Artifacts, run_id: str) -> list[dict[str, Any]]:
+def _mechanisms(artifacts: Artifacts, run_id: str) -> list[Json]:
     """Return the findings of one audit, the whole run last; empty for an audit that stopped early."""
     path = f"runs/{run_id}/audit.json"
     text = artifacts.read_text(path)
@@ -151,7 +157,9 @@ def _mechanisms(artifacts: Artifacts, run_id: str) -> list[dict[str, Any]]:
     try:
         findings = json.loads(text)
         whole = findings.get("pipeline")
-        lines = [*findings["mechanisms"], *([whole] if whole else [])]
+        lines = list(findings["mechanisms"])
+        if whole:
+            lines.append(whole)
         optional = dict.fromkeys(("noise", *STEPS), "")
         return [
             {name: line[name] for name in READ}

@@ -50,10 +50,15 @@ def problems_of(
 ) -> list[WaspError]:
     """Return all problems that would stop a run of this configuration, each once; `resumes`: the run to resume."""
     if refused := _errors_of(partial(require_addresses, config)):
-        return refused  # the other checks read files that the configuration names
-    checked = {} if memo is None else memo
+        # The other checks read files that the configuration names.
+        return refused
+    # Not `memo or {}`: an empty memo is one too, which the caller passes on to the next configuration.
+    checked = memo
+    if checked is None:
+        checked = {}
     problems: dict[str, WaspError] = {}
     for check in _checks(config, home, resumes):
+        # A partial names its function and arguments, so equal checks have equal texts.
         if (key := repr(check)) not in checked:
             checked[key] = _errors_of(check)
         problems |= {str(error): error for error in checked[key]}
@@ -99,9 +104,11 @@ def _checks(config: AnyConfig, home: Path, resumes: str | None) -> Iterator[Chec
     vocabulary = vocabulary_of(config)
     if vocabulary is not None:
         yield partial(_check_vocabulary, vocabulary, root)
-    for choice in (config.embedder, vocabulary.embedder if vocabulary else None):
-        if choice is not None:
-            yield partial(check_embedder, choice.connector, choice.model, choice.options)
+    embedders = [config.embedder]
+    if vocabulary is not None and vocabulary.embedder is not None:
+        embedders.append(vocabulary.embedder)
+    for choice in embedders:
+        yield partial(check_embedder, choice.connector, choice.model, choice.options)
     for field, kind, model in config.students:
         yield partial(_check_student, field, kind, model)
     if config.method.tuning is not None:

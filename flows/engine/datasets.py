@@ -79,8 +79,9 @@ def read_problems(zone: PrivateZone, name: str) -> tuple[Path, dict[str, int]]:
     They are those of the last time that a registration or run read the rows, which also knows its test rows.
     """
     file = problems_file(zone, PrivateRef(name, RowsRef("")))
-    counts = json.loads(file.read_text(encoding="utf-8"))["counts"] if file.exists() else {}
-    return file, dict(counts)
+    if not file.exists():
+        return file, {}
+    return file, dict(json.loads(file.read_text(encoding="utf-8"))["counts"])
 
 
 def files_of_view(view: DatasetView) -> tuple[str, ...]:
@@ -107,6 +108,7 @@ def store_frame(home: Path, name: str, rows: object) -> Path:
             f"rows: {type(rows).__name__} is not supported. Use a path, a database URL or a DataFrame"
         )
     path = stored_rows(home, name)
+    # Errors of pandas and pyarrow may quote cells.
     with sealed(home / "private" / "problems"):
         write_table_for_owner(path, rows)
     return path
@@ -147,20 +149,21 @@ def private_ref(
     drawn = replace(
         where, rows=chosen.rows, seed=chosen.seed, of=chosen.of, plain_text=chosen.plain_text
     )
-    drawn = drawn if chosen.label else replace(drawn, label="", classes=())
+    # The task has no classes: the labels of the owner stay unread.
+    if not chosen.label:
+        drawn = replace(drawn, label="", classes=())
     return PrivateRef(private.dataset, drawn, view.separate)
 
 
 def with_declared_rows(config: Configured, home: Path) -> Configured:
     """Return a configuration with the number of rows that the owner of its registered dataset declared, if any."""
     private = config.private
-    declared = (
-        view_of(open_ledger(home), private.dataset).declared_rows
-        if private and private.dataset
-        else None
-    )
-    if private is None or declared is None:
+    if private is None or not private.dataset:
         return config
+    declared = view_of(open_ledger(home), private.dataset).declared_rows
+    if declared is None:
+        return config
+    # The number of the owner replaces one of the configuration.
     return config.model_copy(
         update={"private": private.model_copy(update={"declared_rows": declared})}
     )
@@ -201,11 +204,11 @@ def require_classes(
     declared = declared_classes(private, ledger)
     if declared is None:
         return
-    by = (
-        "private.classes names"
-        if private.dataset is None
-        else f"the owner of '{private.dataset}' declared"
-    )
+    by = "private.classes names"
+    advice = ""
+    if private.dataset is not None:
+        by = f"the owner of '{private.dataset}' declared"
+        advice = f", or let the owner run: wasp dataset declare {private.dataset}"
     if not declared:
         raise ConfigError(
             f"private.dataset: the classes of '{private.dataset}' are not declared, so no run knows whether its "
@@ -214,14 +217,9 @@ def require_classes(
     forms = {cell_form(name) for name in declared}
     missing = [name for name in names if cell_form(name) not in forms]
     if missing:
-        change = (
-            ""
-            if private.dataset is None
-            else f", or let the owner run: wasp dataset declare {private.dataset}"
-        )
         raise ConfigError(
             f"task: the records have no class '{missing[0]}': {by} {', '.join(declared)}."
-            f"{nearest(missing[0], declared)} Write these names in the task file{change}"
+            f"{nearest(missing[0], declared)} Write these names in the task file{advice}"
         )
 
 
@@ -251,9 +249,8 @@ def require_apart(field: str, where: RowsRef, private: RowsRef) -> None:
 
     Public rows are read, measured and shown without noise. Only locations are compared, no rows.
     """
-    if (
-        server_policy() is not None or private.public
-    ):  # `require_addresses` compares with all registered datasets
+    # On a server `require_addresses` compares with all registered datasets.
+    if server_policy() is not None or private.public:
         return
     if _sources_of(where) & _sources_of(private):
         raise ConfigError(
@@ -268,7 +265,8 @@ def _sources_of(where: RowsRef) -> set[str]:
         if where.query is not None:
             return {f"{base} {' '.join(where.query.split())}" for base in bases_of(where)}
         return set(places_of(where))
-    except PlaceError:  # the check of this source reports it
+    except PlaceError:
+        # The check of this source reports it.
         return set()
 
 

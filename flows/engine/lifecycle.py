@@ -15,6 +15,7 @@ from prefect.utilities.hashing import file_hash
 
 from connectors.interfaces import cancellation
 from connectors.interfaces.errors import ConfigError, ModelsDownError, TooFewTextsError, WaspError
+from connectors.interfaces.json_values import Json
 from connectors.ledger.state import RELEASING
 from flows.catalog import find_flow
 from flows.config.base import AnyConfig
@@ -68,17 +69,15 @@ def flow_run_name() -> str:
         config = with_changes(config, parameters.get("changes"))
     except (ConfigError, TypeError, ValueError):
         return f"{name}-{started}"
-    data = (
-        dataset_name(config.private).rpartition("/")[2]
-        if config.private
-        else Path(config.task).stem
-    )
+    data = Path(config.task).stem
+    if config.private:
+        data = dataset_name(config.private).rpartition("/")[2]
     return f"{name}-{data}-e{config.epsilon:g}-s{config.execution.seed}-{started}"
 
 
 def method_flow(
     config: type[AnyConfig], kind: type[AnyRun]
-) -> Callable[[Callable[[AnyRun], RunResults]], Flow[..., dict[str, Any]]]:
+) -> Callable[[Callable[[AnyRun], RunResults]], Flow[..., Json]]:
     """Make the Prefect flow of a method from its algorithm, a function of the run.
 
     The flow has the name and docstring of the function. Its parameters are a configuration of the class `config`, the
@@ -86,26 +85,24 @@ def method_flow(
     function receives a run of the class `kind`, which is prepared, locked and reserved, and returns its results.
     """
 
-    def decorate(algorithm: Callable[[AnyRun], RunResults]) -> Flow[..., dict[str, Any]]:
-        def shell(
-            config: AnyConfig, resumes: str | None = None, changes: Changes = None
-        ) -> dict[str, Any]:
+    def decorate(algorithm: Callable[[AnyRun], RunResults]) -> Flow[..., Json]:
+        def shell(config: AnyConfig, resumes: str | None = None, changes: Changes = None) -> Json:
             return _execute(algorithm, kind, config, resumes, changes)
 
         update_wrapper(shell, algorithm)
-        del shell.__wrapped__  # type: ignore[attr-defined]  # Prefect would read the algorithm's parameters
+        # Prefect would follow the wrapper and read the parameters of the algorithm.
+        del shell.__wrapped__  # type: ignore[attr-defined]
         shell.__doc__ = f"{inspect.getdoc(algorithm)}{PARAMETERS}"
         # Types, not names: Prefect pickles a served flow without names that only annotations use.
         shell.__annotations__ = {
             "config": config,
             "resumes": str | None,
             "changes": Changes,
-            "return": dict[str, Any],
+            "return": Json,
         }
         runner = ConfiguredTaskRunner()
-        version = file_hash(
-            inspect.getfile(algorithm)
-        )  # by default that of this file, the same for all methods
+        # By default that of this file, which is the same for all methods.
+        version = file_hash(inspect.getfile(algorithm))
         named = flow(
             name=shell.__name__, version=version, flow_run_name=flow_run_name, task_runner=runner
         )
@@ -120,7 +117,7 @@ def _execute(
     config: AnyConfig,
     resumes: str | None,
     changes: Changes,
-) -> dict[str, Any]:
+) -> Json:
     """Execute a run: check everything, lock the run, reserve its budget, show its plan, follow the algorithm.
 
     If configured, a person approves the plan before private data is opened. A failure is reported with step, cause and
@@ -135,12 +132,15 @@ def _execute(
     with explained_errors(context), reported_end():
         config = with_changes(config, changes)
         check_room(home)
-        approve = partial(request_approval, config, resumes) if config.execution.approval else None
+        approve = None
+        if config.execution.approval:
+            approve = partial(request_approval, config, resumes)
         prepared = prepare(flow_name, config, home, approve, resumes)
         name = prepared.tools.run_name
         if resumes not in (None, name.run_id):
             raise ConfigError(explain_change(prepared, resumes))
         context.folder = home / "runs" / name.run_id
+        # Locked before the manifest is opened: a second start must not overwrite the state of the first.
         with share_caches(home), lock_run(home, name.run_id, prepared.tools.ledger):
             finished_summary = load_finished_summary(
                 prepared.tools.artifacts, name.run_id, config.privacy.respends
@@ -149,11 +149,9 @@ def _execute(
             if finished_summary is not None:
                 return finished_summary
             if prepared.plan.charges:
-                by = (
-                    f"{current_user()}, approved by {prepared.approval.by}"
-                    if prepared.approval
-                    else current_user()
-                )
+                by = current_user()
+                if prepared.approval:
+                    by = f"{by}, approved by {prepared.approval.by}"
                 prepared.tools.ledger.reserve(name.dataset, prepared.plan, by)
             context.has_started = True
             with _record_failure(kind(prepared, manifest, started), context) as run:
@@ -170,7 +168,8 @@ def _record_failure(run: AnyRun, context: ErrorContext) -> Iterator[AnyRun]:
         except BaseException as error:
             _store_failure(run, context, error)
             raise
-        else:  # the run is finished and stored: errors while its page is flushed must not mark it as failed
+        else:
+            # The run is finished and stored: errors while its page is flushed must not mark it as failed.
             page.flush()
 
 
@@ -178,25 +177,28 @@ def _store_failure(run: Run, context: ErrorContext, error: BaseException) -> Non
     # Prefect stores a Ctrl-C in a step as an error of the step.
     is_interrupted = ends_the_process(error) or cancellation.is_stopped()
     is_failed = isinstance(error, Exception) and not is_interrupted
+    # Both may stop a run before its first release: its budget is then free again.
     if isinstance(error, TooFewTextsError | ModelsDownError):
         error.args = (f"{str(error).rstrip('.')}. {return_reservation(run)}",)
         page.defer(fail_down_models)
-    resume = f"wasp resume {run.tools.run_id}"
-    message = (
-        describe_error(error, context)
-        if isinstance(error, Exception)
-        else f"{type(error).__name__}. Next: {resume}"
-    )
+    message = f"{type(error).__name__}. Next: wasp resume {run.tools.run_id}"
+    if isinstance(error, Exception):
+        message = describe_error(error, context)
     try:
         if is_interrupted:
             report_interruption()
             run_page.show_text("stopped", "This run was stopped", stopped_text(run))
-        run.manifest.update(
-            state="failed" if is_failed else "interrupted", ended=now(), error=message, **run.money
+        # The manifest first: it is a local file, while the tracking server may not answer.
+        run.progress.manifest.update(
+            state="failed" if is_failed else "interrupted",
+            ended=now(),
+            error=message,
+            **run.progress.money,
         )
         run.tools.tracker.end("FAILED")
     except (OSError, WaspError) as further:
         display().say(f"The failure could not be stored in the manifest: {further}")
+    # Who interrupts a run waits for the terminal.
     page.flush(page.FLUSH_TIMEOUT_SECONDS if is_failed else 1.0)
 
 
@@ -233,11 +235,9 @@ def stopped_text(run: Run) -> str:
 def reserved_lines(run: Run) -> list[str]:
     """Return a line about the budget that open runs of the dataset have reserved; none if nothing is reserved."""
     name = run.tools.run_name
-    reserved = (
-        run.tools.ledger.status(name.dataset).reserved
-        if name.dataset and run.prepared.plan.charges
-        else 0.0
-    )
+    if not name.dataset or not run.prepared.plan.charges:
+        return []
+    reserved = run.tools.ledger.status(name.dataset).reserved
     if not reserved:
         return []
     return [
@@ -253,27 +253,26 @@ def _tag(run: Run) -> None:
         return
     config = run.config
     tags = [run.prepared.card.name, f"epsilon {config.epsilon:g}", f"seed {config.execution.seed}"]
-    tags += ["NOT PRIVATE"] if run.prepared.guarantee.non_private else []
+    if run.prepared.guarantee.non_private:
+        tags.append("NOT PRIVATE")
     with get_client(sync_client=True) as client:
-        present = client.read_flow_run(
-            UUID(str(flow_run_id))
-        ).tags  # of the deployment, or of a person
+        # An update replaces all tags, also those of the deployment or of a person.
+        present = client.read_flow_run(UUID(str(flow_run_id))).tags
         client.update_flow_run(UUID(str(flow_run_id)), tags=sorted({*present, *tags}))
 
 
 def _announce(run: Run) -> None:
     prepared = run.prepared
-    manifest = run.manifest
-    plan = plan_of(run.config, prepared.card, prepared.guarantee, measured_lengths(run.tools))
-    plan |= {"warnings": list(prepared.warnings)}
+    manifest = run.progress.manifest
+    planned = plan_of(run.config, prepared.card, prepared.guarantee, measured_lengths(run.tools))
+    plan = {**planned, "warnings": list(prepared.warnings)}
     page.defer(lambda: _tag(run))
     earlier = manifest.values["prefect_run_id"]
     page.defer(lambda: end_left_tasks(earlier))
-    manifest.update(
-        prefect_run_id=str(runtime.flow_run.id) if runtime.flow_run.id else None, plan=plan
-    )
+    flow_run_id = runtime.flow_run.id
+    manifest.update(prefect_run_id=str(flow_run_id) if flow_run_id else None, plan=plan)
     run_page.show_plan(plan)
-    start_tracking(run)
+    start_tracking(prepared)
     run_page.show_mlflow(run.tools.tracker.ui_link())
     manifest.update(mlflow_run_id=run.tools.tracker.mlflow_run_id)
     display().status(0, run.iterations)
@@ -283,7 +282,9 @@ def _announce(run: Run) -> None:
     if private is not None and server_policy() is None:
         # Always printed, and always the same line: it may reach a public log and must reveal nothing about the rows.
         file = problems_file(run.tools.zone, run.tools.private)
-        counted = f", and counted by wasp dataset show {private.dataset}" if private.dataset else ""
+        counted = ""
+        if private.dataset:
+            counted = f", and counted by wasp dataset show {private.dataset}"
         display().say(
             "private rows that cannot be used, and test or public rows that are also private, if any, are listed in "
             f"{file}{counted}"

@@ -1,7 +1,7 @@
 """Parties of a federated run: their keys, their noise shares and their part of plan and report."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ import yaml
 from connectors.artifacts.remote_files import RemoteFiles
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.json_values import Json
 from connectors.security.signing import pem_of_line, public_line, public_pem
 from flows.config.base import AnyConfig
 from flows.config.models import NAME
@@ -89,9 +90,7 @@ def notify_ended(values: Mapping[str, Any], run_id: str) -> None:
     end_run(RemoteFiles(exchange, ROUNDS), run_id)
 
 
-def planned_parties(
-    federation: Federation | None, votes: VotesRelease | None
-) -> dict[str, Any] | None:
+def planned_parties(federation: Federation | None, votes: VotesRelease | None) -> Json | None:
     """Return the part of a plan about the parties and their `votes`; None without parties."""
     if federation is None or votes is None:
         return None
@@ -101,13 +100,12 @@ def planned_parties(
         "names": list(federation.registry),
         "minutes": federation.minutes,
         "share": shared.share_int / noise.scale,
+        # A run without rounds has no noise whose guarantee could fail.
         "guarantees": guarantees(shared) if noise.releases else [],
     }
 
 
-def actual_parties(
-    planned: Mapping[str, Any], releases: Iterable[Mapping[str, Any]]
-) -> dict[str, Any]:
+def actual_parties(planned: Json, releases: Iterable[Json]) -> Json:
     """Return the part of a report about the parties and their rounds, from the plan and the info of the releases.
 
     A release that was read back from the ledger has no parties.
@@ -115,6 +113,7 @@ def actual_parties(
     rounds = [
         {
             "iteration": iteration,
+            # Stored from 0, shown from 1. A release that was read back has neither attempt nor parties.
             "attempt": info.get("attempt", 0) + 1,
             "parties": len(info.get("parties", ())),
             "dropped": dict(info.get("dropped", {})),
@@ -124,7 +123,7 @@ def actual_parties(
     return {**planned, "rounds": rounds}
 
 
-def planned_lines(values: Mapping[str, Any], epsilon: Any) -> list[str]:
+def planned_lines(values: Json, epsilon: Callable[[float | None], str]) -> list[str]:
     """Return lines about parties, their charges and the guarantees if some collude."""
     lines = [
         f"parties       {values['number']} ({name_some(values['names'])}), at least {values['minimum']} in each sum; "
@@ -132,8 +131,12 @@ def planned_lines(values: Mapping[str, Any], epsilon: Any) -> list[str]:
         f"each party    charges these releases to its own ledger and adds noise of sigma {values['share']:.4f} votes",
     ]
     for case in values["guarantees"]:
-        holds = "holds" if case["promised"] else "does NOT hold"
-        mark = " (stated)" if case["colluding"] == values["colluding"] else ""
+        holds = "does NOT hold"
+        if case["promised"]:
+            holds = "holds"
+        mark = ""
+        if case["colluding"] == values["colluding"]:
+            mark = " (stated)"
         lines.append(
             f"if {case['colluding']:>3} collude{mark}: epsilon {epsilon(case['epsilon'])}, the guarantee {holds}"
         )

@@ -5,13 +5,11 @@ A user or an approver sees it before private data is opened and before a model i
 
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
 
 from connectors.interfaces.errors import ConfigError, WaspError
+from connectors.interfaces.json_values import Json
 from connectors.models.base.completion_store import CompletionStore, Lengths
 from flows.config.base import AnyConfig
-from flows.config.execution import PACE
 from flows.config.files import read_stored
 from flows.config.method import PlannedCalls
 from flows.config.paths import dataset_of
@@ -20,6 +18,7 @@ from flows.engine.checks import problems_of, raise_problems
 from flows.engine.datasets import require_unit, with_declared_rows
 from flows.engine.parties import federation_of, planned_lines, planned_parties
 from flows.engine.prepare import check_numbers, guarantee_of
+from flows.engine.run_identity import settings_by_name
 from flows.engine.tools import RunTools
 from flows.engine.warnings import warnings_of
 from flows.runtime.manifest import read_manifest
@@ -28,6 +27,14 @@ from flows.runtime.stores import open_artifacts, open_ledger
 from tasks.accounting.guarantee import Guarantee, epsilon_text, finite
 from tasks.private.release import Release
 from tasks.private.votes.release import VotesRelease
+from tasks.reporting.run_plan import (
+    CheckedPlan,
+    ForecastPlan,
+    PlannedEmbedding,
+    PlannedPrivacy,
+    PlannedWriting,
+    RunPlan,
+)
 from tasks.writing.prompts import TaskCard, contrastive, zero_shot
 
 EMBEDDING_FLOWS = ("wasp", "aug_pe", "pre_text")
@@ -37,13 +44,9 @@ MANY_RECORDS = 5_000
 TIMED_TEXTS = 32
 CHARACTERS_PER_TOKEN = 4.0
 EXAMPLE_CHARACTERS = 160
-SETTINGS_OF_EXECUTION: Any = {"execution": PACE, "privacy": {"on_lost_artifacts"}} | dict.fromkeys(
-    ("data_root", "tracking", "limits", "export"), True
-)
-"""Settings that may differ between two starts of one run."""
 
 
-def planned(config: AnyConfig) -> dict[str, Any]:
+def planned(config: AnyConfig) -> CheckedPlan:
     """Return the plan of a configuration; `problems` lists rows, models and packages that would stop it.
 
     Raises ConfigError for an invalid task file or invalid numbers, together with these problems.
@@ -52,34 +55,37 @@ def planned(config: AnyConfig) -> dict[str, Any]:
     config = with_declared_rows(config, state_folder())
     try:
         problems += problems_of(config.without_rows(), state_folder())
-        numbers = numbers_of(config)
+        plan = numbers_of(config)
     except WaspError as error:
+        # Both kinds of problems are listed together, so that one correction of the file mends all of them.
         problems = problems or problems_of(config, state_folder())
         raise_problems(list({str(problem): problem for problem in (error, *problems)}.values()))
         raise
-    embedding = None if problems else measured_embedding(config)
     # Here and not in `numbers_of`, which forms on a server reach too: it connects to the endpoints.
-    numbers["warnings"] += refused_endpoints(RunTools(config, state_folder()))
-    return numbers | {"problems": [str(problem) for problem in problems], "embedding": embedding}
+    refused = refused_endpoints(RunTools(config, state_folder()))
+    return {
+        **plan,
+        "warnings": [*plan["warnings"], *refused],
+        "problems": [str(problem) for problem in problems],
+        "embedding": None if problems else measured_embedding(config),
+    }
 
 
-def measured_embedding(config: AnyConfig) -> dict[str, Any] | None:
+def measured_embedding(config: AnyConfig) -> PlannedEmbedding | None:
     """Return the number of private records to embed and the minutes on this machine; None for few records.
 
     The number is the declared one, and the texts that are timed are made up: no record is opened.
     """
     private = config.private
-    number = private.public_number if private is not None else None
-    if (
-        private is None
-        or number is None
-        or number < MANY_RECORDS
-        or config.flow_name not in EMBEDDING_FLOWS
-    ):
+    if private is None or config.flow_name not in EMBEDDING_FLOWS:
+        return None
+    number = private.public_number
+    if number is None or number < MANY_RECORDS:
         return None
     embedder = RunTools(config, state_folder()).embedder
     texts = [f"record {position} " + "of the usual length " * 15 for position in range(TIMED_TEXTS)]
-    embedder.embed(texts[:1])  # loads the weights
+    # The first call loads the weights, which a run does once: it is not part of the speed.
+    embedder.embed(texts[:1])
     begun = time.perf_counter()
     embedder.embed(texts)
     minutes = (time.perf_counter() - begun) / TIMED_TEXTS * number / 60
@@ -91,7 +97,7 @@ def measured_embedding(config: AnyConfig) -> dict[str, Any] | None:
     }
 
 
-def numbers_of(config: AnyConfig) -> dict[str, Any]:
+def numbers_of(config: AnyConfig) -> ForecastPlan:
     """Return the plan of a configuration with measured token counts and times of its models, and warnings.
 
     Raises ConfigError for an invalid task file or invalid numbers.
@@ -104,18 +110,19 @@ def numbers_of(config: AnyConfig) -> dict[str, Any]:
     config = config.without_rows()
     lengths = measured_lengths(RunTools(config, state_folder()))
     plan = plan_of(config, card, guarantee, lengths)
-    budget = None
+    budget: Json | None = None
+    # Each party has a ledger and a cap of its own, which this machine cannot read.
     if plan["events"] and config.parties is None:
         require_unit(config, state_folder())
         name, is_public = dataset_of(config)
         ledger = open_ledger(state_folder())
         outlook = ledger.outlook(name, plan["events"], plan["delta"], is_public)
         budget = {**outlook, "repeats": _repeated_run(config, outlook["repeatable"])}
-    forecast = opening.to_json() if opening is not None else None
-    return plan | {
+    return {
+        **plan,
         "warnings": warnings_of(config, card, guarantee),
         "budget": budget,
-        "opening": forecast,
+        "opening": opening.to_json() if opening is not None else None,
     }
 
 
@@ -125,26 +132,19 @@ def _repeated_run(config: AnyConfig, candidates: Sequence[str]) -> str:
     Its id is the same if its rows, task and models are, which only a run can compare.
     """
     artifacts = open_artifacts(state_folder())
+    settings = settings_by_name(config)
     for run_id in candidates:
         manifest = read_manifest(artifacts, run_id)
         if manifest.get("flow") != config.flow_name:
             continue
         try:
-            earlier = with_declared_rows(
-                read_stored(type(config), manifest), state_folder()
-            ).without_rows()
-        except ConfigError:  # of a version whose settings this one refuses: not the same run
+            earlier = with_declared_rows(read_stored(type(config), manifest), state_folder())
+        except ConfigError:
+            # Of a version whose settings this one refuses: not the same run.
             continue
-        if _compared(earlier) == _compared(config):
+        if settings_by_name(earlier.without_rows()) == settings:
             return run_id
     return ""
-
-
-def _compared(config: AnyConfig) -> dict[str, Any]:
-    """Return the settings on which the id of a run depends, and its task."""
-    return config.model_dump(mode="json", exclude=SETTINGS_OF_EXECUTION) | {
-        "task": Path(config.task).stem
-    }
 
 
 def plan_of(
@@ -152,17 +152,27 @@ def plan_of(
     card: TaskCard,
     guarantee: Guarantee[Release],
     lengths: Mapping[str, Lengths] | None = None,
-) -> dict[str, Any]:
+) -> RunPlan:
     """Return the plan of a configuration as JSON values; no model is called.
-
-    `releases`: number of charges in the privacy ledger. Epsilons are None without noise. `minutes_of_writing`: None
-    until every model was measured. `lines`: releases, noise and epsilon, as shown by terminal, run page and approval.
 
     A model with cached completions is planned with the characters per token of their prompts and with the length of the
     completions, other models with four characters per token and completions of `max_tokens`. A text in a prompt counts
     160 characters. Models write equal shares concurrently.
     """
-    cached = lengths or {}
+    privacy = _planned_privacy(config, guarantee)
+    release_lines = [line for release in guarantee.releases for line in release.plan()]
+    return {
+        **_planned_writing(config, card, lengths or {}),
+        **privacy,
+        "export_approval": config.export.approval,
+        "approval": config.execution.approval,
+        "lines": _privacy_lines(privacy, release_lines),
+    }
+
+
+def _planned_writing(
+    config: AnyConfig, card: TaskCard, cached: Mapping[str, Lengths]
+) -> PlannedWriting:
     tokens = {
         plm.name: _tokens(config, card, plm.name, cached.get(plm.name)) for plm in config.models
     }
@@ -171,8 +181,9 @@ def plan_of(
         for name, lengths in cached.items()
         if lengths.seconds > 0
     ]
-    promise = guarantee.promise
-    plan: dict[str, Any] = {
+    # Models write concurrently, so the slowest one decides; one unknown speed makes the duration unknown.
+    slowest = max(minutes, default=0.0)
+    return {
         "task": card.name,
         "models": [plm.name for plm in config.models],
         "lists": [plm.name for plm in config.plms if plm.is_listed],
@@ -183,10 +194,15 @@ def plan_of(
         "tokens_out": round(sum(written for _, written in tokens.values())),
         "dollars_about": _dollars(config, tokens),
         "measured": sorted(cached),
-        "minutes_of_writing": max(minutes, default=0.0)
-        if len(minutes) == len(config.models)
-        else None,
+        "minutes_of_writing": slowest if len(minutes) == len(config.models) else None,
         "max_dollars": config.limits.max_dollars,
+    }
+
+
+def _planned_privacy(config: AnyConfig, guarantee: Guarantee[Release]) -> PlannedPrivacy:
+    promise = guarantee.promise
+    private = config.private
+    return {
         "releases": len(guarantee.charges),
         "events": [dict(charge.event) for charge in guarantee.charges],
         **guarantee.shown_noise,
@@ -195,23 +211,16 @@ def plan_of(
         "delta": promise.delta,
         "adjacency": promise.adjacency,
         "protects": promise.unit,
-        "dataset": config.private.dataset if config.private else None,
-        "group": config.private.group if config.private else None,
-        "public_rows": config.private.public_rows if config.private else "",
+        "dataset": private.dataset if private else None,
+        "group": private.group if private else None,
+        "public_rows": private.public_rows if private else "",
         "private": not guarantee.non_private,
         "opens_rows": config.uses_private_rows,
         "parties": planned_parties(federation_of(config), guarantee.of(VotesRelease)),
-        "export_approval": config.export.approval,
-        "approval": config.execution.approval,
-    }
-    return plan | {
-        "lines": _privacy_lines(
-            plan, [line for release in guarantee.releases for line in release.plan()]
-        )
     }
 
 
-def _privacy_lines(plan: Mapping[str, Any], release_lines: Sequence[str]) -> list[str]:
+def _privacy_lines(plan: PlannedPrivacy, release_lines: Sequence[str]) -> list[str]:
     """Return lines about releases, noise and privacy loss of a run."""
     if not plan["opens_rows"]:
         return ["private data  not used (epsilon 0, ledger unchanged)", *release_lines]
@@ -238,14 +247,15 @@ def _tokens(
     config: AnyConfig, card: TaskCard, model: str, lengths: Lengths | None
 ) -> tuple[float, float]:
     """Return the input and output tokens of one model, with an equal share of the calls to its group of models."""
-    characters = sum(share * _characters(card, asks) for asks, share in _shares(config, model))
+    characters = sum(share * _characters(card, calls) for calls, share in _shares(config, model))
     per_token = CHARACTERS_PER_TOKEN
-    if lengths is not None and lengths.tokens_in > 0:
-        per_token = lengths.characters / lengths.tokens_in
-    calls = _calls(config, model)
-    return characters / per_token, calls * (
-        card.max_tokens if lengths is None else lengths.tokens_out
-    )
+    tokens_out: float = card.max_tokens
+    if lengths is not None:
+        tokens_out = lengths.tokens_out
+        # A server that reports no tokens stores zeros.
+        if lengths.tokens_in > 0:
+            per_token = lengths.characters / lengths.tokens_in
+    return characters / per_token, _calls(config, model) * tokens_out
 
 
 def _calls(config: AnyConfig, model: str) -> float:
@@ -259,26 +269,27 @@ def _shares(config: AnyConfig, model: str) -> list[tuple[PlannedCalls, float]]:
 
 def _dollars(config: AnyConfig, tokens: Mapping[str, tuple[float, float]]) -> float:
     """Return the dollars of all models; a model without a price costs nothing."""
-    priced = [
-        (tokens[plm.name], price)
-        for plm in config.models
-        if (price := plm.stated_price) is not None
-    ]
-    return sum(
-        (read * price.input + written * price.output) / 1e6 for (read, written), price in priced
-    )
+    dollars = []
+    for plm in config.models:
+        price = plm.stated_price
+        if price is not None:
+            read, written = tokens[plm.name]
+            dollars.append((read * price.input + written * price.output) / 1e6)
+    return sum(dollars)
 
 
 def _characters(card: TaskCard, calls: PlannedCalls) -> int:
     label = card.label_names[0]
     examples = calls.examples or calls.examples_per_class * len(card.labels)
     text = "x" * EXAMPLE_CHARACTERS
-    bad = (text,) * (examples // 2)
-    good = (text,) * (examples - examples // 2)
-    prompt = (
-        contrastive(card, label, "", good, bad, 0) if examples else zero_shot(card, label, "", 0)
-    )
-    return len(prompt.text) + (EXAMPLE_CHARACTERS if calls.is_variation else 0)
+    prompt = zero_shot(card, label, "", 0)
+    if examples:
+        bad = (text,) * (examples // 2)
+        good = (text,) * (examples - examples // 2)
+        prompt = contrastive(card, label, "", good, bad, 0)
+    # A prompt of a variation contains the text to vary.
+    varied = EXAMPLE_CHARACTERS if calls.is_variation else 0
+    return len(prompt.text) + varied
 
 
 MIN_COMPLETIONS = 5
@@ -310,7 +321,8 @@ def refused_endpoints(tools: RunTools) -> list[str]:
     for plm in tools.config.models:
         try:
             hosts: list[str] = getattr(tools.model(plm.name), "refused_hosts", list)()
-        except WaspError:  # a run reports the reason
+        except WaspError:
+            # A run reports the reason.
             continue
         warnings += [
             f"model '{plm.name}': {host} refuses connections. Start its server before the run"

@@ -4,7 +4,7 @@ All checks precede the first charge in the ledger and the first paid call.
 """
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from connectors.ledger.ledger import PrivacyLedger
 from connectors.rows.reader import check_public
 from flows.catalog import find_method
 from flows.config.base import AnyConfig
+from flows.config.models import Plm
 from flows.config.paths import dataset_of
 from flows.config.rows import PrivateRows, Rows
 from flows.config.task_files import load_task
@@ -89,70 +90,112 @@ def prepare(
     Raises ConfigError, InputError or PrivateInputError, and any error of `ask`. None of them depends on the content of
     a private row: such a refusal would be an answer without noise.
     """
-    require_addresses(config)  # before any file that it names is read
-    config = with_declared_rows(config, home)
-    card = load_task(config.task)
-    asked = config
-    method = find_method(config.flow_name)
-    check_numbers(config, card)
+    # Before any file that the configuration names is read: on a server it may name files of others.
+    require_addresses(config)
+    requested = with_declared_rows(config, home)
+    card = load_task(requested.task)
+    method = find_method(requested.flow_name)
+    check_numbers(requested, card)
     check_metric_names()
-    guarantee = method.releases(config)
-    config = config.without_rows()
+    guarantee = method.releases(requested)
+    tools = _open_tools(requested.without_rows(), home, resumes)
+    config = tools.config
+    inputs = method.contents(tools)
+    references = {
+        field: _reference(field, rows, card, tools) for field, rows in config.open_rows.items()
+    }
+    parties = _parties(tools, guarantee)
+    warnings = tuple(warnings_of(config, card, guarantee))
+    approval = None
+    if ask is not None:
+        approval = ask(tools, card, guarantee, warnings)
+    # From here on private rows are open: nothing above may depend on them.
+    identity = parties.identity if parties else _identify(tools, card)
+    contents = [*_contents(references), *inputs]
+    run_name, parts = _name(tools, flow, card, identity, contents, resumes)
+    guarantee = _as_planned_before(guarantee, run_name, home)
+    charges = guarantee.charges
+    if parties is not None:
+        # The same charge as in the ledger of each party, which describes the noise of all parties.
+        charges = (shared_charge(parties.noise),) * len(charges)
+    return Prepared(
+        tools=tools.named(run_name),
+        parts=parts,
+        guarantee=guarantee,
+        plan=BudgetPlan(run_name.run_id, flow, guarantee.promise.delta, charges),
+        test=references.get("test"),
+        public=references.get("public"),
+        warnings=warnings,
+        approval=approval,
+        requested_config=requested,
+        few_shot=references.get("few_shot"),
+        federation=parties.federation if parties else None,
+    )
+
+
+def _open_tools(config: AnyConfig, home: Path, resumes: str | None) -> RunTools:
+    """Return the tools of a configuration whose connectors can be opened; raise all problems at once."""
     raise_problems(problems_of(config, home, resumes=resumes))
     tools = RunTools(config, home)
     tools.artifacts.check()
     for model in config.models:
         tools.model(model.name)
-    own = method.contents(tools)
-    references = {
-        field: _reference(field, rows, card, tools) for field, rows in config.open_rows.items()
-    }
-    test, public, shown = (references.get(field) for field in ("test", "public", "few_shot"))
-    federation = federation_of(config)
-    if federation is not None:
-        votes = guarantee.of(VotesRelease)
-        assert votes is not None, "only methods that vote have parties"
-        shared = SharedNoise(votes.noise, federation.parties)
-        of_parties = identify_parties(config, federation, tools.coordinator_key)
-        tools.exchange.below(ROUNDS)
-    warnings = tuple(warnings_of(config, card, guarantee))
-    approval = ask(tools, card, guarantee, warnings) if ask is not None else None
-    identity = (
-        identify(tools.zone, tools.private, card.label_names, public_texts(tools))
-        if config.private
-        else None
-    )
-    if config.private and dataset_of(config)[1]:
+    return tools
+
+
+@dataclass(frozen=True, slots=True)
+class _Parties:
+    """Several parties that hold the private records, their joint data and their noise."""
+
+    federation: Federation
+    identity: Identity
+    noise: SharedNoise
+
+
+def _parties(tools: RunTools, guarantee: Guarantee[Release]) -> _Parties | None:
+    """Return the parties of a run whose exchange is reachable; None without parties."""
+    federation = federation_of(tools.config)
+    if federation is None:
+        return None
+    votes = guarantee.of(VotesRelease)
+    assert votes is not None, "only methods that vote have parties"
+    noise = SharedNoise(votes.noise, federation.parties)
+    fingerprint = identify_parties(tools.config, federation, tools.coordinator_key)
+    tools.exchange.below(ROUNDS)
+    # Public: each party's own cap limits what the run spends, so this machine sets none.
+    identity = Identity(fingerprint, (), Marks(public=True))
+    return _Parties(federation, identity, noise)
+
+
+def _identify(tools: RunTools, card: TaskCard) -> Identity | None:
+    """Open the private rows and identify them; None without rows."""
+    config = tools.config
+    if config.private is None:
+        return None
+    identity = identify(tools.zone, tools.private, card.label_names, public_texts(tools))
+    if dataset_of(config)[1]:
+        # Only for public rows: the answer has no noise.
         require_rows_of(tools.zone, tools.private, card.label_names)
-    if federation is not None:
-        identity = Identity(of_parties, (), Marks(public=True))  # each party's own cap limits it
-    contents = [reference.content if reference else None for reference in (test, public)]
-    contents += [*([shown.content] if shown else []), *own]
-    run_name, parts = _name(tools, flow, card, identity, contents, resumes)
-    guarantee = _as_planned_before(guarantee, run_name, home)
-    charges = guarantee.charges
-    if federation is not None:
-        charges = (shared_charge(shared),) * len(charges)
-    plan = BudgetPlan(run_name.run_id, flow, guarantee.promise.delta, charges)
-    return Prepared(
-        tools.named(run_name),
-        parts,
-        guarantee,
-        plan,
-        test,
-        public,
-        warnings,
-        approval,
-        asked,
-        shown,
-        federation,
-    )
+    return identity
+
+
+def _contents(references: Mapping[str, Reference]) -> list[str | None]:
+    """Return the digests of the rows that are read without noise, as ids of runs contain them."""
+    contents = []
+    for field in ("test", "public"):
+        reference = references.get(field)
+        contents.append(reference.content if reference else None)
+    # Examples came later: without them a digest has no entry, so that earlier runs keep their ids.
+    if "few_shot" in references:
+        contents.append(references["few_shot"].content)
+    return contents
 
 
 def _as_planned_before(
     guarantee: Guarantee[Release], run: RunName, home: Path
 ) -> Guarantee[Release]:
     """Return the guarantee with the noise of a training as the first start of the run reserved it."""
+    # The last digits of a calibration depend on the processor: the training keeps those that the ledger reserved.
     training = guarantee.of(TrainingRelease)
     if training is None:
         return guarantee
@@ -180,20 +223,21 @@ def require_fitting_records(config: AnyConfig, home: Path) -> None:
         raise ConfigError(
             f"{error}. Nothing was charged; this answer has no noise, so it is not private"
         ) from None
-    except ConfigError:  # the checks of the run state it, with all other problems
+    except ConfigError:
+        # The checks of the run state it, with all other problems.
         return
 
 
 def _require_fitting_records(config: AnyConfig, home: Path) -> None:
     card = load_task(config.task)
     private = config.private
+    # Of public rows the run itself requires it, because its answer may be shown.
     if private is None or not card.has_classes or dataset_of(config)[1]:
         return
-    if (
-        private.dataset is not None
-        and view_of(open_ledger(home), private.dataset).public_classes is not None
-    ):
-        return
+    if private.dataset is not None:
+        view = view_of(open_ledger(home), private.dataset)
+        if view.public_classes is not None:
+            return
     tools = RunTools(config, home)
     require_rows_of(tools.zone, tools.private, card.label_names)
 
@@ -259,48 +303,62 @@ def _name(
     contents: Sequence[str | None],
     resumes: str | None,
 ) -> tuple[RunName, RunParts]:
+    """Return the name of a run and what its id is a digest of; its dataset is then in the ledger."""
     config = tools.config
     dataset = ""
     fingerprint = ""
     if identity is not None:
         fingerprint = identity.fingerprint
-        key = tools.zone.key if config.private else ""
-        known, _ = dataset_of(config)
-        dataset = tools.ledger.register(
-            known, fingerprint, identity.records, key=key, marks=identity.marks
-        )
-        if config.private is not None:
-            join_group(tools.ledger, config.private, dataset)
-            notify_owner(tools.ledger, dataset, tools.home)
+        dataset = _register(tools, identity)
     stored = read_manifest(tools.artifacts, resumes) if resumes else {}
-    settings = stored_settings(config, stored) if stored else None
-    models = [
-        [model.name, tools.model(model.name).identity, *["list"] * model.is_listed]
-        for model in config.models
-    ]
+    settings = None
+    if stored:
+        settings = stored_settings(config, stored)
     current = RunParts(
         flow,
         settings or settings_of(config),
         card,
-        models,
+        [_model_identity(tools, model) for model in config.models],
         tools.embedder.identity,
         fingerprint,
         tuple(contents),
     )
+
+    def is_stored(run_id: str) -> bool:
+        if resumes:
+            return run_id == resumes
+        return bool(read_manifest(tools.artifacts, run_id))
+
     task = Path(config.task).stem.replace("_", "-")
     name = f"{flow}-{task}-e{config.epsilon:g}-s{config.execution.seed}"
     is_listed = any(model.is_listed for model in config.models)
-    run_id, parts = find_name(
-        current,
-        name,
-        is_listed,
-        lambda run_id: (
-            run_id == resumes if resumes else bool(read_manifest(tools.artifacts, run_id))
-        ),
-    )
+    run_id, parts = find_name(current, name, is_listed, is_stored)
     if run_id == resumes:
         require_resumable(flow, stored, parts.settings)
     return RunName(run_id, flow, dataset, fingerprint), parts
+
+
+def _register(tools: RunTools, identity: Identity) -> str:
+    """Add the private rows to the ledger, unless it knows them; return the name of their dataset there."""
+    config = tools.config
+    name, _ = dataset_of(config)
+    # Parties have the key of their own rows; this machine knows none of them.
+    key = tools.zone.key if config.private else ""
+    dataset = tools.ledger.register(
+        name, identity.fingerprint, identity.records, key=key, marks=identity.marks
+    )
+    if config.private is not None:
+        join_group(tools.ledger, config.private, dataset)
+        notify_owner(tools.ledger, dataset, tools.home)
+    return dataset
+
+
+def _model_identity(tools: RunTools, model: Plm) -> list[str]:
+    """Return name and identity of a language model, with a mark if its prompts are beginnings of lists."""
+    identity = [model.name, tools.model(model.name).identity]
+    if model.is_listed:
+        identity.append("list")
+    return identity
 
 
 def explain_change(prepared: Prepared, run_id: str) -> str:
@@ -312,13 +370,14 @@ def explain_change(prepared: Prepared, run_id: str) -> str:
         return f"{tools.artifacts.where('runs')}: there is no run '{run_id}'. List runs with: wasp runs"
     is_same = stored_settings(tools.config, manifest) is not None
     texts = tools.artifacts.finished(f"runs/{run_id}/iteration=0/plm=*/samples.parquet")
-    parts = replace(
-        prepared.parts, card=load_task(tools.config.task)
-    )  # whole: that of the id may lack a field
+    # The whole card: that of the id may lack a field.
+    parts = replace(prepared.parts, card=load_task(tools.config.task))
     changed = changed_parts(parts, manifest, is_same, texts)
     writer = written_by(manifest)
     this = written_by(initial_values(run_id, flow, None, {}))
-    by = "" if writer == this else f" It was written by {writer}; this is {this}."
+    by = ""
+    if writer != this:
+        by = f" It was written by {writer}; this is {this}."
     return (
         f"Run {run_id} cannot be resumed: its {changed} changed since it started.{by} Restore what changed, or start a "
         f"new run with its own budget ({tools.run_id}): wasp run {flow}"
@@ -331,8 +390,9 @@ def join_group(ledger: PrivacyLedger, private: PrivateRows, dataset: str) -> Non
     if not group:
         return
     current = ledger.status(dataset).group
-    declared = "" if current.startswith(AUTOMATIC) else current
-    if declared not in ("", group):
+    # The ledger groups datasets that share rows by itself; nobody declared such a group.
+    declared = not current.startswith(AUTOMATIC) and current
+    if declared and declared != group:
         raise ConfigError(
             f"private.group: dataset '{dataset}' is in group '{current}', not in '{group}'. Write "
             f"'{current}', or merge both: wasp budget group {shlex.quote(current)} {dataset} OTHER_DATASET"

@@ -2,10 +2,10 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from connectors.interfaces import cancellation
 from connectors.interfaces.errors import FinalError, TemporaryError
+from connectors.interfaces.json_values import Json
 from connectors.interfaces.models import Completion, Usage
 from connectors.interfaces.prompts import Prompt
 from connectors.interfaces.traffic import Traffic, state_of, traffic_of
@@ -23,12 +23,12 @@ from tasks.writing.prompts import Call, TaskCard, Turn
 from tasks.writing.variation import Manner, Parent, generation_prompt
 
 
-def preview_rows(config: AnyConfig, home: Path, rows: int) -> dict[str, Any]:
+def preview_rows(config: AnyConfig, home: Path, rows: int) -> Json:
     """Return `rows` texts per model and class with the result of cleaning; completions are cached for the run."""
     card = load_task(config.task)
     require_models(config)
     tools = RunTools(config, home)
-    previewed: list[dict[str, Any]] = []
+    previewed: list[Json] = []
     answers: dict[str, AnswerCounts] = {}
     usage = Usage()
     for plm in config.writers:
@@ -73,6 +73,7 @@ def _remarks(cleaned: Cleaned, completion: Completion) -> list[str]:
 def is_up(tools: RunTools, card: TaskCard, plm: str, iteration: int) -> bool:
     """Return whether a PLM completes a prompt for one text; the completion is cached for the run."""
     try:
+        # The first prompt of the run: its completion is cached, so the test costs nothing if the model answers.
         tools.model(plm).complete(sample_prompts(tools, card, plm, 1, iteration)[:1])
     except (FinalError, TemporaryError):
         return False
@@ -98,7 +99,9 @@ def sample_prompts(
     counts = dict.fromkeys(card.label_names, rows)
     number = tools.config.writers.index(plm)
     phrases = find_method(tools.config.flow_name).preview_phrases
-    seeding = phrases(tools, card) if phrases else None
+    seeding = None
+    if phrases is not None:
+        seeding = phrases(tools, card)
     listed = tools.config.plms[number].is_listed
     job = WriteJob(card, plm, plm_index=number, iteration=iteration, seed=seed, listed=listed)
     return first_prompts(WritingRequest(job, counts, seeding=seeding))

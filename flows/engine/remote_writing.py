@@ -9,6 +9,7 @@ from typing import Any
 from prefect import flow
 from pydantic import TypeAdapter
 
+from connectors.interfaces.json_values import Json
 from connectors.interfaces.redaction import guard_logs
 from flows.catalog import find_flow
 from flows.config.files import check_config
@@ -20,9 +21,7 @@ from tasks.writing.texts import write_samples
 
 
 @flow(flow_run_name="write {job[plm]} t={job[iteration]}")
-def write_texts(
-    config: dict[str, Any], run: dict[str, str], stores: dict[str, str], job: dict[str, Any]
-) -> str:
+def write_texts(config: Json, run: dict[str, str], stores: dict[str, str], job: Json) -> str:
     """Write the texts of one model in one iteration to the artifact store of a run, which starts this flow.
 
     Returns why: computed now, or reused.
@@ -32,6 +31,7 @@ def write_texts(
     name = RunName(**run)
     parts = SharedStores(**stores)
     texts = TypeAdapter(WriteJob).validate_python(job)
+    # All four parameters come from a form of the Prefect server, which anybody with its account can fill in.
     for form in (checked, name, parts, texts):
         require_addresses(form)
     return write_samples(reopened(checked, name, parts), texts)[1]

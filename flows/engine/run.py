@@ -4,26 +4,23 @@ A flow calls steps with jobs from its run, so the flow file contains only the al
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from prefect import get_run_logger
 
 from connectors.interfaces.artifacts import ArtifactRef
-from connectors.interfaces.errors import LedgerError, ModelsDownError, TooFewTextsError, in_step
-from connectors.ledger.state import Entry, drawn_releases
+from connectors.interfaces.errors import ModelsDownError, TooFewTextsError, in_step
 from flows.engine.prepare import Prepared
 from flows.engine.preview import is_up
-from flows.engine.run_page import show_iteration
+from flows.engine.run_progress import RunProgress
 from flows.engine.tools import RunTools
 from flows.runtime.manifest import RunManifest
 from flows.runtime.terminal_progress import display
-from tasks.accounting.composition import epsilon_of
-from tasks.accounting.guarantee import finite
+from tasks.evaluation.baseline import BaselineJob
 from tasks.evaluation.steps import MeasureJob, TrainJob, train_and_test
 from tasks.guidance.soft_labels import label_softly
-from tasks.metrics.iteration_record import IterationRecord, line, record_iteration
 from tasks.metrics.usefulness import DiscriminatorTest
 from tasks.prefect.runtime import run_step
 from tasks.private.parties.coordinator import Dropped, federated_vote
@@ -37,6 +34,11 @@ from tasks.students.training_set import collect
 from tasks.writing.class_balance import Shares
 from tasks.writing.generate import WriteJob
 from tasks.writing.usable_texts import require_usable
+
+NO_TEXTS = "this run wrote no texts"
+NO_RELEASE = "this run has no private release, so its own texts are the baseline"
+NO_ZERO_SHOT = "every text of this run depends on a release"
+"""Why a run has no baseline without private data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +55,11 @@ class RunResults:
 
 
 class Run:
-    """A run of a flow, with its configuration, opened connectors and results so far; methods subclass it.
+    """Builds the jobs of a run of a flow from its configuration and its results so far; methods subclass it.
 
-    `releases`: those drawn so far, in order. `generated`: the texts of all recorded iterations.
-    `shares`: the part of each class in all texts, set by released label counts. `trained`: the training job of the
-    student, once it ran on texts. `guides_all`: every text depends on a release, also in the first iteration.
+    `progress`: what the run released, wrote and measured so far. `shares`: the part of each class in all texts, set by
+    released label counts. `trained`: the training job of the student, once it ran on texts. `guides_all`: every text
+    depends on a release, also in the first iteration.
     """
 
     shares: Shares = ()
@@ -73,14 +75,10 @@ class Run:
 
     def __init__(self, prepared: Prepared, manifest: RunManifest, started: float) -> None:
         self.prepared = prepared
-        self.started = started
-        self.manifest = manifest
+        self.progress = RunProgress(prepared, manifest, started)
         self.config = prepared.tools.config
         self.tools: RunTools = prepared.tools
         self.iterations = self.config.method.iterations
-        self.facts_so_far: list[IterationRecord] = []
-        self.releases: list[ArtifactRef] = []
-        self.generated: list[TextTable] = []
         self.dropped: Dropped = {}
 
     @property
@@ -96,13 +94,20 @@ class Run:
     @property
     def dataset(self) -> str:
         """Name of the dataset in this run; the ledger may know the same rows by an earlier name. Empty without one."""
-        has_name = self.tools.run_name.dataset and self.config.private is not None
-        return self.tools.private.name if has_name else self.tools.run_name.dataset
+        charged = self.tools.run_name.dataset
+        if charged and self.config.private is not None:
+            return self.tools.private.name
+        return charged
 
     @property
     def examples_per_prompt(self) -> int:
         """Number of examples in a prompt, once there are examples (S); 0 without a field `method.examples`."""
         return int(getattr(self.config.method, "examples", 0))
+
+    @property
+    def releases(self) -> list[ArtifactRef]:
+        """The releases drawn so far, in order; a method adds those that `release` did not draw."""
+        return self.progress.releases
 
     @property
     def why_missing(self) -> str:
@@ -163,6 +168,7 @@ class Run:
                 listed=self.config.plms[number].is_listed,
             )
             jobs.append(job)
+            # Positions continue over models and rounds: each text of a run has a number of its own.
             offset += count
         return jobs
 
@@ -175,11 +181,11 @@ class Run:
         """
         folder = f"runs/{self.tools.run_id}/iteration={iteration}"
         artifacts = self.tools.artifacts
-        if artifacts.exists(f"{folder}/release.parquet") and (
-            text := artifacts.read_text(f"{folder}/plan.json")
-        ):
-            stored: dict[str, int] = json.loads(text)
-            return stored
+        if artifacts.exists(f"{folder}/release.parquet"):
+            text = artifacts.read_text(f"{folder}/plan.json")
+            if text:
+                stored: dict[str, int] = json.loads(text)
+                return stored
         latest = {table.plm: table.down for table in written}
         available = {
             plm: weight
@@ -187,6 +193,7 @@ class Run:
             if not latest.get(plm) or is_up(self.tools, self.prepared.card, plm, iteration)
         }
         existing = sum(table.samples.rows for table in written)
+        # If every model is down, all get their share: the step reports the failure of each.
         counts = allocate(
             self.texts_after(iteration) - existing, available or weights, self.least_share
         )
@@ -287,68 +294,37 @@ class Run:
             return StudentSpec(NEXT_WORD, seed=self.config.execution.seed)
         return StudentSpec(seed=self.config.execution.seed, **self.config.student.settings)
 
-    def spent(self) -> list[Entry]:
-        """Return the ledger entries that paid for the releases so far, in this run or in an earlier one.
-
-        Earlier draws of this run in the same slots are included (texts were lost and the vote was charged again),
-        because their results were seen too. Raises LedgerError when a release names no entry of the ledger.
-        """
-        name = self.tools.run_name
-        if not name.dataset:
-            return []
-        paid = {self.tools.artifacts.info(release)["ledger_entry"] for release in self.releases}
-        entries = self.tools.ledger.history(name.dataset)
-        unknown = sorted(paid - {entry.hash for entry in entries})
-        if unknown:
-            raise LedgerError(
-                f"Release {unknown[0][:12]} of run {name.run_id} is not in the privacy ledger of dataset "
-                f"'{name.dataset}'. Restore the ledger, or delete the run's release.parquet to "
-                "restore it from the ledger."
-            )
-        slots = {entry.slot for entry in entries if entry.hash in paid}
-        return [
-            entry
-            for entry in drawn_releases(entries)
-            if entry.hash in paid or (entry.run_id == name.run_id and entry.slot in slots)
-        ]
-
-    def loss(self, entries: Sequence[Entry]) -> float:
-        """Return the composed epsilon of these entries; 0 without entries."""
-        return (
-            epsilon_of([entry.event for entry in entries], self.prepared.guarantee.promise.delta)
-            if entries
-            else 0.0
-        )
-
     def record(
         self,
         iteration: int,
         written: Sequence[TextTable],
-        measured: dict[str, Any],
+        measured: Mapping[str, Any],
         weights: Weights | None = None,
     ) -> None:
         """Record an iteration on the run's page, in the terminal and in MLflow; `weights` are those of the next one."""
-        self.generated = list(dict.fromkeys([*self.generated, *written]))
-        entries = self.spent()
-        privacy = finite(self.loss(entries)), len(entries)
-        facts = record_iteration(self.tools, iteration, written, measured, weights or {}, privacy)
-        self.facts_so_far.append(facts)
-        state = f"iteration {iteration}  {line(facts, self.money['dollars'])}"
-        show_iteration(facts, state)
-        self.tools.tracker.metrics(facts.metrics(), iteration)
-        display().say(state)
-        spent = "NOT PRIVATE" if facts.epsilon is None else f"epsilon {facts.epsilon:.3g}"
-        dollars = f" | ${self.money['dollars']:.4f}" if self.money["dollars"] else ""
-        display().status(iteration + 1, self.iterations, f"{spent}{dollars}")
-        if self.money["dollars"]:
-            self.manifest.update(**self.money)
+        self.progress.record(iteration, written, measured, weights)
 
-    @property
-    def money(self) -> dict[str, float]:
-        """Dollars spent by all attempts on all machines, and the estimated part (servers reported no tokens)."""
-        cost_budget = self.tools.cost_budget
-        spent = (cost_budget.spent, cost_budget.estimated) if cost_budget else (0.0, 0.0)
-        return dict(zip(("dollars", "dollars_estimated"), spent, strict=True))
+    def baseline_job(self) -> BaselineJob | str:
+        """Return the job that measures texts without private data, or why there is nothing to measure."""
+        if self.trained is None:
+            return NO_TEXTS
+        if not self.releases:
+            return NO_RELEASE
+        texts: tuple[TextTable, ...] = ()
+        if not self.guides_all:
+            # Only the first iteration precedes all releases. Tables with a part are made from other texts.
+            texts = tuple(
+                table
+                for table in self.progress.generated
+                if table.iteration == 0 and not table.part and table.samples.rows
+            )
+        # Class means of a density classify texts; without classes there is nothing to classify.
+        density = self.density if self.prepared.card.has_classes else None
+        if texts:
+            return BaselineJob(self.trained, texts, bool(self.shares), density)
+        if density is None:
+            return NO_ZERO_SHOT
+        return BaselineJob(self.trained, texts, bool(self.shares), density, NO_ZERO_SHOT)
 
     def train(self, written: Sequence[TextTable]) -> RunResults:
         """Collect the texts of the result, train and test the student on them; return the results of the run."""
@@ -364,7 +340,9 @@ class Run:
                 written,
             )
         synthetic = run_step(collect, self.tools, written, self.soft)
-        unlabelled = prepared.public if self.student_spec.adaptation == "coral" else None
+        unlabelled = None
+        if self.student_spec.adaptation == "coral":
+            unlabelled = prepared.public
         self.trained = TrainJob(
             tuple(written), self.student_spec, classes, prepared.test, unlabelled, self.soft
         )

@@ -9,23 +9,28 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from connectors.interfaces.content_keys import canonical, digest
 from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.json_values import Json
 from flows.config.base import AnyConfig
 from flows.config.files import read_stored
+from flows.config.identity import identity_of
 from flows.config.method import DENSITIES
 from flows.config.removed import removed_defaults, removed_settings
 from flows.runtime.manifest import written_by
 from tasks.writing.prompts import TaskCard
 
-Settings = dict[str, Any]
-UNUSED: Final = ("task", "data_root", "tracking", "limits", "plms", "plms_used", "filler", "export")
-"""Fields that the digest leaves out, or contains by their content."""
-ROWS: Final = ("private", "test", "public", "few_shot", "vocabulary")
-"""Groups with the location of a table, which is identified by its content."""
+Settings = Json
+REMOVED: Final = (
+    "embedder.backend",
+    "vocabulary.embedder.backend",
+    "execution.approval_minutes",
+    "parties.only",
+)
+"""Settings that no digest ever contained, and whose fields are gone."""
 WITHOUT_EFFECT: Final = ("evaluation.map", "student.precision", "rows_at_once", "checkpoint_every")
 """Removed settings, by the end of their path, with which a run may be resumed: they change no release."""
 
@@ -89,7 +94,14 @@ class Layout:
 
 def settings_of(config: AnyConfig) -> Settings:
     """Return the settings of a configuration that affect the result of its run."""
-    return config.identifying(_prune(config.model_dump(mode="json")))
+    return config.identifying(_identity_of(config, config.model_dump(mode="json")))
+
+
+def settings_by_name(config: AnyConfig) -> Settings:
+    """Return the settings that affect the result, with the names of models, task and rows instead of their content."""
+    values = identity_of(type(config), config.model_dump(mode="json"), by_name=True)
+    # A manifest has the path of the task, a configuration its name or path.
+    return config.identifying(values | {"task": Path(config.task).stem})
 
 
 def stored_settings(config: AnyConfig, manifest: Mapping[str, Any]) -> Settings | None:
@@ -98,15 +110,19 @@ def stored_settings(config: AnyConfig, manifest: Mapping[str, Any]) -> Settings 
     They contain settings that this version does not have.
     """
     stored = read_stored(type(config), manifest)
-    if settings_of(
-        stored if config.private else stored.model_copy(update={"private": None})
-    ) != settings_of(config):
+    if config.private is None:
+        stored = stored.model_copy(update={"private": None})
+    if settings_of(stored) != settings_of(config):
         return None
-    written: Settings = (
-        manifest["identity"]["settings"] if "identity" in manifest else _prune(manifest["config"])
-    )
-    closed = {"private": None} if written.get("private") and config.private is None else {}
-    return config.identifying(written | closed)
+    written: Settings
+    if "identity" in manifest:
+        written = dict(manifest["identity"]["settings"])
+    else:
+        written = _identity_of(config, manifest["config"])
+    # The run kept its private rows closed, as this version does: its id is that of a run without rows.
+    if written.get("private") and config.private is None:
+        written["private"] = None
+    return config.identifying(written)
 
 
 def find_name(
@@ -119,6 +135,7 @@ def find_name(
     """
     forms = [layout.arrange(parts, is_listed) for layout in LAYOUTS]
     named = {f"{name}-{form.digest()}": form for form in reversed(forms)}
+    # The current form first: two forms may both be stored, if an update came between two starts.
     current = f"{name}-{forms[0].digest()}"
     run_id = next((run_id for run_id in (current, *named) if is_stored(run_id)), current)
     return run_id, named[run_id]
@@ -155,15 +172,12 @@ def changed_parts(
     if "identity" in manifest:
         stored = manifest["identity"]
         now = parts.to_json()
-        now["task file"] = next(
-            (value for card in cards if (value := digest(card)) == stored["task file"]), ""
-        )
-        return " and ".join(
-            [
-                *changed,
-                *(name for name in stored if name != "settings" and stored[name] != now[name]),
-            ]
-        )
+        if stored["task file"] in map(digest, cards):
+            # Each layout of the digest has a form of the card, and the stored run has one of them.
+            now["task file"] = stored["task file"]
+        changed += [name for name in stored if name != "settings" and stored[name] != now[name]]
+        return " and ".join(changed)
+    # Manifests of earlier versions have the settings only; the first texts name task and model.
     if changed or not texts:
         return " and ".join(changed) or "task file, data or models"
     plain = [json.loads(canonical(card)) for card in cards]
@@ -178,42 +192,43 @@ def changed_parts(
     return " and ".join(changed) or "data or embedder"
 
 
-def _prune(values: Mapping[str, Any]) -> Settings:
-    """Return a configuration as a manifest has it without what does not affect the result."""
-    settings = {name: deepcopy(value) for name, value in values.items() if name not in UNUSED}
-    settings["execution"] = {"seed": settings["execution"]["seed"]}
-    settings["privacy"].pop("on_lost_artifacts", None)
-    for rows in ROWS:
-        if settings.get(rows) is not None:
-            settings[rows] |= {"path": "", "name": ""}
-            settings[rows].pop("dataset", None)
-    if settings.get("private") is not None:
-        del settings["private"]["group"]  # the group is charged as well, but the run is the same
+def _identity_of(config: AnyConfig, values: Mapping[str, Any]) -> Settings:
+    """Return the values of a configuration, or those that a manifest has of it, which affect the result."""
+    settings = identity_of(type(config), values)
+    for path in REMOVED:
+        *groups, name = path.split(".")
+        group = _group(settings, groups)
+        if group is not None:
+            group.pop(name, None)
+    # Digests of runs without parties had no such field.
     if settings.get("parties") is None:
         settings.pop("parties", None)
-    else:  # the fingerprint identifies the parties; the way to reach them does not affect the run id
-        identifying = ("minimum", "colluding", "embeddings")
-        settings["parties"] = {
-            name: value for name, value in settings["parties"].items() if name in identifying
-        }
-    for embedder in (settings.get("embedder"), (settings.get("vocabulary") or {}).get("embedder")):
-        (embedder or {}).pop("backend", None)
     return settings
+
+
+def _group(settings: Settings, names: Sequence[str]) -> Settings | None:
+    """Return the group of fields at a path; None if the settings lack it."""
+    group: object = settings
+    for name in names:
+        if not isinstance(group, dict):
+            return None
+        group = group.get(name)
+    return group if isinstance(group, dict) else None
 
 
 def _with_defaults(flow: str, settings: Settings) -> Settings:
     """Add the settings that this version does not write, with the values that every run of this version has."""
     for path, value in removed_defaults(flow).items():
         *groups, name = path.split(".")
-        group: Any = settings
-        for part in groups:
-            group = group.get(part) if isinstance(group, dict) else None
-        if isinstance(group, dict):
+        group = _group(settings, groups)
+        if group is not None:
             group.setdefault(name, value)
     method = settings["method"]
     privacy = settings["privacy"]
+    # Earlier versions stored this default beside a private vocabulary only.
     if flow == "aug_pe" and method["keywords"] == "private_vocabulary":
         method.setdefault("words", 10)
+    # Earlier versions stored what this one derives where the field is empty.
     if "joined_by" in privacy and privacy["joined_by"] is None:
         is_mean = privacy["protects"] == "person" and method.get("guidance") in DENSITIES
         privacy["joined_by"] = "mean" if is_mean else "max"
@@ -240,8 +255,11 @@ def _without_idle_heading(card: TaskCard, is_listed: bool) -> TaskCard:
 
 
 LAYOUTS: Final = (
-    Layout(_with_defaults, _without_idle_heading),  # this version, and 0.2.0 until commit 701dc80
-    Layout(_with_written_adaptation, _without_idle_heading),  # 0.2.0 until commit 701dc80
-    Layout(_without_defaults, lambda card, _: card),  # 0.2.0 at commit 035aa862
+    # This version, and 0.2.0 until commit 701dc80.
+    Layout(_with_defaults, _without_idle_heading),
+    # 0.2.0 until commit 701dc80, where a configuration wrote the default of student.adaptation.
+    Layout(_with_written_adaptation, _without_idle_heading),
+    # 0.2.0 at commit 035aa862.
+    Layout(_without_defaults, lambda card, _: card),
 )
 """Forms of the digest, the current one first."""

@@ -20,15 +20,22 @@ def open_manifest(flow: str, prepared: Prepared, keep_choice: bool = False) -> R
     config = prepared.requested_config.model_dump(mode="json") | _resolved_paths(prepared)
     if keep_choice and earlier:
         config["privacy"]["on_lost_artifacts"] = earlier["config"]["privacy"]["on_lost_artifacts"]
+    resumed = []
+    if earlier:
+        resumed = [*earlier.get("resumed", []), now()]
+    # A run that is resumed with execution.approval off keeps its approval.
+    approval = earlier.get("approval")
+    if prepared.approval:
+        approval = asdict(prepared.approval)
     values = {
         "warnings": list(prepared.warnings),
         "started": earlier.get("started", now()),
-        "resumed": [*earlier.get("resumed", []), now()] if earlier else [],
+        "resumed": resumed,
         "prefect_run_id": earlier.get("prefect_run_id"),
         "mlflow_run_id": earlier.get("mlflow_run_id"),
         "dollars": earlier.get("dollars", 0.0),
         "dollars_estimated": earlier.get("dollars_estimated", 0.0),
-        "approval": asdict(prepared.approval) if prepared.approval else earlier.get("approval"),
+        "approval": approval,
         "identity": prepared.parts.to_json(),
     }
     was_done = earlier.get("state") == "done"

@@ -3,11 +3,13 @@
 A failure to show an artifact is logged and does not stop the run.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from prefect import get_run_logger
 from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
 
+from connectors.interfaces.json_values import Json
 from tasks.metrics.iteration_record import IterationRecord, table
 from tasks.prefect import page
 from tasks.reporting import terminal as formats
@@ -16,10 +18,11 @@ from tasks.reporting.run_summary import RunSummary
 
 def show_text(key: str, description: str, text: str) -> None:
     """Show a text in Markdown."""
+    # Deferred: a slow or missing server of Prefect must not hold up the run.
     page.defer(lambda: create_markdown_artifact(text, key=key, description=description))
 
 
-def show_plan(plan: dict[str, Any]) -> None:
+def show_plan(plan: Mapping[str, Any]) -> None:
     """Show the plan of the run, as in the terminal."""
     show_text("plan", "Plan of this run", f"```\n{formats.plan(plan)}\n```")
 
@@ -40,17 +43,18 @@ def show_iteration(facts: IterationRecord, line: str) -> None:
     )
 
 
-def show_result(summary: dict[str, Any], link: str | None) -> None:
+def show_result(summary: Json, link: str | None) -> None:
     """Show the result, as in the terminal, with a link to the report in MLflow if a server shows it."""
-    report = f"\n[The report in MLflow]({link}/artifactPath/report.html)" if link else ""
-    show_text("report", "Result and report", f"```\n{formats.summary(summary)}\n```{report}")
+    text = f"```\n{formats.summary(summary)}\n```"
+    if link:
+        text += f"\n[The report in MLflow]({link}/artifactPath/report.html)"
+    show_text("report", "Result and report", text)
 
 
 def result_line(summary: RunSummary) -> str:
     """Return the result of a run in one line, as the message of its state in Prefect and for MLflow."""
-    useful = summary.usefulness
-    parts = [
-        f"{formats.scores(summary)}; {formats.outcome(summary)}",
-        *([useful["line"]] if useful else []),
-    ]
-    return ". ".join([*parts, *(f"Warning: {warning}" for warning in summary.usefulness_warnings)])
+    parts = [f"{formats.scores(summary)}; {formats.outcome(summary)}"]
+    if summary.usefulness:
+        parts.append(summary.usefulness["line"])
+    parts += [f"Warning: {warning}" for warning in summary.usefulness_warnings]
+    return ". ".join(parts)

@@ -8,7 +8,7 @@ deployments and work pool, hence start any program of the worker: this person is
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -62,14 +62,17 @@ def require_addresses(form: Any) -> None:
     if policy is None:
         return
     wall = _Wall(policy, getattr(form, "data_root", None))
+    # A dictionary keeps the order of the fields, and each problem once.
     problems: dict[str, None] = {}
     for address in addresses_of(form):
         try:
             wall.check(address)
         except ConfigError as error:
             problems[str(error)] = None
+    if len(problems) > 1:
+        raise ProblemsError(list(problems))
     if problems:
-        raise ProblemsError(list(problems)) if len(problems) > 1 else ConfigError(*problems)
+        raise ConfigError(*problems)
 
 
 def find_permitted_config(field: str, name: str) -> Path:
@@ -136,9 +139,11 @@ class _Wall:
         if _is_name(kind, value):
             return
         if value.startswith((BUILTIN, HUB)) and "::" not in value and kind is not AddressKind.BASE:
-            inside_package(value)  # raises an error for a path that leaves the package
+            # Raises an error for a path that leaves the package.
+            inside_package(value)
             return
-        if ":" in value or "*" in value:  # also env:NAME and http://, which must not be opened
+        # Also env:NAME and http://, which must not be opened.
+        if ":" in value or "*" in value:
             raise ConfigError(
                 f"{field}: this server reads public rows and files from files below its data folder only. Ask its "
                 "operator to copy them there, or use builtin: or hf://"
@@ -164,7 +169,11 @@ class _Wall:
         path = split_setting(path)[0]
         if _is_shipped(path):
             return
-        for file in [path] if is_base else _files_at(path):
+        files: Iterable[Path] = [path]
+        if not is_base:
+            files = _files_at(path)
+        for file in files:
+            # Links are resolved first: a link in the data folder may lead out of it.
             target = _target(file)
             if (
                 target is None
@@ -174,6 +183,7 @@ class _Wall:
                 raise ConfigError(
                     f"{field}: this is not below the data folder of the server (WASP_DATA). Use another file."
                 )
+            # By inode and not by path: a hard link is a second path of a private file.
             if not is_base and (name := self._owners.get(_inode(target))) is not None:
                 raise ConfigError(
                     f"{field}: this is a private file of dataset '{name}'. Use another file."
@@ -238,7 +248,9 @@ def _config_file(name: str) -> Path:
     """Return the file of a configuration: in the working folder, or one that ships."""
     path = find_config(Path(name))
     shipped = find_config(CONFIGS / name)
-    return shipped if not is_config(path) and is_config(shipped) else path
+    if is_config(shipped) and not is_config(path):
+        return shipped
+    return path
 
 
 def _is_shipped(path: Path) -> bool:
@@ -271,6 +283,7 @@ def _files_at(path: Path) -> Iterator[Path]:
         entry = open_.pop()
         yield entry
         folder = _target(entry)
+        # Each folder once: links may form a circle.
         if (
             folder is not None
             and folder not in seen
@@ -294,7 +307,8 @@ def _registered_files(home: Path) -> Iterator[tuple[tuple[int, int], str]]:
             ) from None
         try:
             files = [Path(re.sub("^(sqlite|duckdb) ", "", base)) for base in bases_of(where)]
-        except PlaceError:  # its files do not exist or cannot be reached
+        except PlaceError:
+            # Its files do not exist or cannot be reached, so no form can name them.
             continue
         yield from ((_inode(file), name) for file in files if file.exists())
 
@@ -302,6 +316,7 @@ def _registered_files(home: Path) -> Iterator[tuple[tuple[int, int], str]]:
 def _inode(file: Path) -> tuple[int, int]:
     try:
         status = file.stat()
-    except OSError:  # a broken link
+    except OSError:
+        # A broken link: no file has inode 0 of device 0.
         return 0, 0
     return status.st_dev, status.st_ino

@@ -36,6 +36,7 @@ def output_of(
     releases = tuple(
         entry for entry in drawn_releases(entries) if entry.run_id == run_id or entry.hash in named
     )
+    # A finished run without a manifest may have lost its files, so its plan counts as well.
     over = any(entry.kind == "finish" and entry.run_id == run_id for entry in entries)
     at_most = report is None and not (
         over and artifacts.read_text(f"runs/{run_id}/manifest.json") is not None
@@ -60,6 +61,7 @@ def _planned(run_id: str, entries: Sequence[Entry]) -> list[ChargeFields]:
         for entry in entries
         if (entry.kind, entry.run_id) == ("reserve", run_id)
     ]
+    # A resumed run may reserve another plan; the last one counts.
     return plans[-1] if plans else []
 
 
@@ -73,5 +75,7 @@ def paid_releases_of(artifacts: Artifacts, run_id: str) -> set[str]:
 def exposure_of(artifacts: Artifacts, run_id: str) -> set[str]:
     """Return the ledger entry of a student trained on private rows; empty without such a student."""
     text = artifacts.read_text(f"runs/{run_id}/student.json")
-    entry = json.loads(text).get("ledger_entry") if text else None
+    if not text:
+        return set()
+    entry = json.loads(text).get("ledger_entry")
     return {entry} if entry else set()

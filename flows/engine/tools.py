@@ -103,18 +103,20 @@ class RunTools:
 
     def named(self, name: RunName, plms: Sequence[Plm] | None = None) -> RunTools:
         """Return the tools with the run's name, and with other PLMs if given; opened connectors are shared."""
-        config = (
-            self.config if plms is None else self.config.model_copy(update={"plms": list(plms)})
-        )
+        config = self.config
+        if plms is not None:
+            config = config.model_copy(update={"plms": list(plms)})
         tools = RunTools(config, self.home, name, self._parts)
         tools._opened = self._opened
         tools._class_names = self._class_names
         return tools
 
     def _once(self, key: str, make: Callable[[], Value]) -> Value:
+        # The lock is reentrant: a connector may open another one, and steps run in several threads.
         with self._lock:
             if self._parts is not None and not self._checked:
-                self._parts.check()  # here, not while unpickling: so the error belongs to the step
+                # Here and not while unpickling: so the error belongs to the step.
+                self._parts.check()
                 self._checked = True
             if key not in self._opened:
                 self._opened[key] = make()
@@ -135,7 +137,9 @@ class RunTools:
     @property
     def artifacts(self) -> Artifacts:
         """Files of all runs: in the state folder, or at the WASP_ARTIFACTS of the run's process."""
-        address = self._parts.artifacts if self._parts else None
+        address = None
+        if self._parts is not None:
+            address = self._parts.artifacts
         return self._once("artifacts", partial(open_artifacts, self.home, address))
 
     @property
@@ -203,6 +207,7 @@ class RunTools:
         plm = self._plm(job.plm)
         if plm.deployment is None:
             return False
+        # Without deployments: the workers write the texts themselves instead of delegating them again.
         alone = [model.model_copy(update={"deployment": None}) for model in self.config.plms]
         parameters = {
             "config": self.config.model_copy(update={"plms": alone}).model_dump(
@@ -231,8 +236,10 @@ class RunTools:
         """The cost limit of the run; None for a preview."""
         if self.name is None:
             return None
-        # Workers of a cluster never call a paid model.
-        artifacts = self.artifacts if self._parts is None else None
+        # Workers of a cluster never call a paid model, so they need no costs of other machines.
+        artifacts = None
+        if self._parts is None:
+            artifacts = self.artifacts
         limit = self.config.limits.max_dollars
         return self._once(
             f"cost budget {self.run_id}",
@@ -241,6 +248,7 @@ class RunTools:
 
     def read_rows(self, where: RowsRef) -> pd.DataFrame:
         """Read test or public rows, once per run; return a copy that the caller may change."""
+        # A shallow copy: adding a column changes the copy alone, and large tables are in memory once.
         return self._once(f"rows {where}", lambda: read_rows(where)).copy(deep=False)
 
     def read_terms(self, where: TermsRef) -> tuple[str, ...]:
@@ -251,10 +259,9 @@ class RunTools:
     def term_embedder(self) -> Embedder:
         """The embedder of the vocabulary; by default the run's embedder."""
         vocabulary = vocabulary_of(self.config)
-        choice = vocabulary.embedder if vocabulary is not None else None
-        if choice is None:
+        if vocabulary is None or vocabulary.embedder is None:
             return self.embedder
-        return self._once("term embedder", partial(embedder_of, choice))
+        return self._once("term embedder", partial(embedder_of, vocabulary.embedder))
 
     @property
     def tracker(self) -> MlflowRun:
@@ -304,6 +311,7 @@ def reopened(
 
     Only the latest run's tools are cached, because a cluster may outlive the run.
     """
+    # By value: each task unpickles its own copy of the same tools.
     key = digest([config.model_dump(mode="json"), name, parts])
     with _REOPENING:
         if key not in _REOPENED:

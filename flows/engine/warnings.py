@@ -17,8 +17,11 @@ from tasks.writing.prompts import TaskCard
 
 def warnings_of(config: AnyConfig, card: TaskCard, guarantee: Guarantee[Release]) -> list[str]:
     """Return the warnings to show before the run starts; they contain public numbers only."""
-    warnings = _about_path(config.private, config) if config.private and config.private.path else []
-    warnings += _about_classes(config.private, card) if config.private and card.has_classes else []
+    warnings: list[str] = []
+    if config.private is not None and config.private.path:
+        warnings += _about_path(config.private, config)
+    if config.private is not None and card.has_classes:
+        warnings += _about_classes(config.private, card)
     if guarantee.non_private:
         warnings.append(
             "privacy.epsilon is infinite: NO NOISE is added, results of this run must not be shared"
@@ -66,8 +69,11 @@ def _about_classes(private: PrivateRows, card: TaskCard) -> list[str]:
     declared = view_of(open_ledger(state_folder()), private.dataset).public_classes or []
     forms = {cell_form(name) for name in card.label_names}
     others = [name for name in declared if cell_form(name) not in forms]
-    unused = f"private: the task lacks {len(others)} declared classes ({', '.join(others)}). Their records are left out"
-    return [unused] if others else []
+    if not others:
+        return []
+    return [
+        f"private: the task lacks {len(others)} declared classes ({', '.join(others)}). Their records are left out"
+    ]
 
 
 def _about_privacy(config: AnyConfig, privacy: Privacy) -> list[str]:
@@ -85,11 +91,10 @@ def _about_privacy(config: AnyConfig, privacy: Privacy) -> list[str]:
             f"privacy.protects is record, but the rows have a person column ('{person}'): only single rows are "
             "protected. Write person to protect all rows of a person"
         )
-    declared = (
-        config.private.of
-        or config.private.public_number
-        or (tuning.declared_rows if tuning is not None else None)
-    )
+    # The declared number only: a warning that depended on the records would say something about them.
+    declared = config.private.of or config.private.public_number
+    if not declared and tuning is not None:
+        declared = tuning.declared_rows
     if declared is not None and privacy.delta >= 1 / declared:
         warnings.append(
             f"privacy.delta: {privacy.delta:g} is not below 1/{declared} (the declared number of rows), so it allows "

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypedDict, TypeVar
 
 from connectors.interfaces.ledger import Charge
 from tasks.accounting.composition import epsilon_of
@@ -10,6 +10,15 @@ from tasks.accounting.promise import Promise
 
 ROUNDING: Final = 1e-6
 """Part of epsilon by which numerical composition may exceed the promise that it divided."""
+
+
+class ShownNoise(TypedDict):
+    """Scale, sensitivity and calibration of a noise under their stored names."""
+
+    sensitivity: float
+    calibration: str
+    sigma: float
+    noise_multiplier: float
 
 
 class ReleaseNoise(Protocol):
@@ -98,7 +107,7 @@ class Guarantee(Generic[R]):
         return None
 
     @property
-    def shown_noise(self) -> dict[str, float | str]:
+    def shown_noise(self) -> ShownNoise:
         """Scale, sensitivity and calibration of `noise`, by the names of plan and MLflow; zeros without noise."""
         noise = self.noise
         if noise is None:

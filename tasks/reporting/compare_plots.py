@@ -1,10 +1,16 @@
 """Figures of a comparison: each metric by column and over iterations."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from tasks.metrics.comparison import is_unnoised, mean_curve, mean_of, shared_columns
 from tasks.reporting.compare_results import Comparison
 from tasks.reporting.plot_style import Form, legend_below, lines_of, look, picture
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _SIZE = (6.4, 4.2)
 _WIDTH = 0.8
@@ -30,13 +36,16 @@ def metric_plot(comparison: Comparison, metric: str, form: Form = "svg") -> byte
     if not any(answer.values.get(metric) is not None for answer in comparison.answers):
         return None
 
-    def draw(figure: Any) -> None:
+    def draw(figure: Figure) -> None:
         axes = figure.subplots()
         has_axis = (
             all(position is not None for position in comparison.places)
             and len(comparison.places) > 1
         )
-        (_curves if has_axis else _points)(axes, comparison, metric)
+        if has_axis:
+            _curves(axes, comparison, metric)
+        else:
+            _points(axes, comparison, metric)
         lines_of(axes, f"{metric}, mean and standard deviation over seeds")
         legend_below(axes, len(comparison.rows))
 
@@ -53,7 +62,9 @@ def curves_plot(comparison: Comparison, metric: str, form: Form = "svg") -> byte
     if all(len(points) < 2 for points in curves.values()):
         return None
 
-    def draw(figure: Any) -> None:
+    def draw(figure: Figure) -> None:
+        from matplotlib.ticker import MaxNLocator
+
         axes = figure.subplots()
         for number, (row, points) in enumerate(curves.items()):
             if points:
@@ -66,24 +77,33 @@ def curves_plot(comparison: Comparison, metric: str, form: Form = "svg") -> byte
                 )
         lines_of(axes, f"{metric} over iterations, {column}")
         axes.set_xlabel("iteration")
-        axes.xaxis.get_major_locator().set_params(integer=True)
+        locator = axes.xaxis.get_major_locator()
+        assert isinstance(locator, MaxNLocator), "matplotlib's default for a linear axis"
+        locator.set_params(integer=True)
         legend_below(axes, sum(bool(points) for points in curves.values()))
 
     return picture(f"compare-{metric}-iterations", _SIZE, draw, form)
 
 
-def _curves(axes: Any, comparison: Comparison, metric: str) -> None:
+def _curves(axes: Axes, comparison: Comparison, metric: str) -> None:
     """Draw a curve per row over the places of the columns; results without noise are dashed lines across."""
     answers = comparison.answers
-    places = dict(zip(comparison.columns, comparison.places, strict=True))
+    places = {
+        column: position
+        for column, position in zip(comparison.columns, comparison.places, strict=True)
+        if position is not None
+    }
     for number, row in enumerate(comparison.rows):
         style = look(number)
         bare = [column for column in places if is_unnoised(answers, row, column)]
         for shared in shared_columns(answers, row, bare):
             result = mean_of(answers, row, shared[0], metric)
             if result is not None:
-                label = {"label": comparison.named(row)} if shared[0] == bare[0] else {}
-                axes.axhline(result.mean, color=style["color"], linestyle="--", **label)
+                # One entry in the legend: matplotlib leaves out labels that begin with "_".
+                label = "_"
+                if shared[0] == bare[0]:
+                    label = comparison.named(row)
+                axes.axhline(result.mean, color=style["color"], linestyle="--", label=label)
         noised = [column for column in places if column not in bare]
         points = [
             (places[name], mean) for name in noised if (mean := mean_of(answers, row, name, metric))
@@ -110,7 +130,7 @@ def _curves(axes: Any, comparison: Comparison, metric: str) -> None:
     axes.set_xticks(list(places.values()), comparison.columns)
 
 
-def _points(axes: Any, comparison: Comparison, metric: str) -> None:
+def _points(axes: Axes, comparison: Comparison, metric: str) -> None:
     """Draw the rows of each column side by side; results without noise are hollow."""
     width = _WIDTH / len(comparison.rows)
     for number, row in enumerate(comparison.rows):
@@ -119,10 +139,24 @@ def _points(axes: Any, comparison: Comparison, metric: str) -> None:
             result = mean_of(comparison.answers, row, column, metric)
             x = position - _WIDTH / 2 + width * (number + 0.5)
             if result is not None:
-                filled = "none" if is_unnoised(comparison.answers, row, column) else colour
-                style = {"color": colour, "fmt": marker, "mfc": filled, "ms": 7, "capsize": 3}
-                style |= {"label": comparison.named(row)} if position == 0 else {}
-                axes.errorbar(x, result.mean, result.spread, **style)
+                filled = colour
+                if is_unnoised(comparison.answers, row, column):
+                    filled = "none"
+                # One entry in the legend: matplotlib leaves out labels that begin with "_".
+                label = "_"
+                if position == 0:
+                    label = comparison.named(row)
+                axes.errorbar(
+                    x,
+                    result.mean,
+                    result.spread,
+                    label=label,
+                    color=colour,
+                    fmt=marker,
+                    mfc=filled,
+                    ms=7,
+                    capsize=3,
+                )
             published = comparison.published.get((metric, row, column))
             if published is not None:
                 axes.hlines(published, x - width / 2, x + width / 2, linestyles=":", colors=colour)

@@ -1,8 +1,9 @@
 """Tables of a comparison as Markdown and HTML, in the layout of the papers."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from connectors.interfaces.counts import counted
 from tasks.metrics.comparison import (
     CONFIDENCE,
     CellResult,
@@ -72,8 +73,11 @@ def claims(comparison: Comparison) -> list[Claim]:
             figures = [
                 comparison.published.get((metric, name, column)) for name in (row, reference)
             ]
-            published = None if None in figures else figures[0] - figures[1]  # type: ignore[operator]
-            judged = verdict(ours, (figures[0], figures[1]), p)
+            own, other = figures
+            published = None
+            if own is not None and other is not None:
+                published = own - other
+            judged = verdict(ours, (own, other), p)
             results.append(Claim(metric, row, column, ours, p, published, judged))
     return results
 
@@ -89,26 +93,15 @@ def _table(comparison: Comparison, metric: str) -> Table:
     columns = comparison.columns
     answers = comparison.answers
     bare = {(row, column): is_unnoised(answers, row, column) for row in rows for column in columns}
-    lines = [
-        (
-            row,
-            tuple(
-                NOT_PRIVATE if bare[row, name] else cell_text(comparison, metric, row, name)
-                for name in columns
-            ),
-        )
-        for row in rows
-        if not all(bare[row, name] for name in columns)
-    ]
-    best: set[tuple[str, int]] = set()
-    higher = find_metric(metric).higher_is_better
-    for position, column in enumerate(columns if higher is not None else ()):
-        means = {
-            row: mean_of(answers, row, column, metric) for row in rows if not bare[row, column]
-        }
-        measured = {row: mean.mean for row, mean in means.items() if mean is not None}
-        if len(measured) > 1:
-            best.add(((max if higher else min)(measured, key=lambda row: measured[row]), position))
+    lines = []
+    for row in rows:
+        if all(bare[row, name] for name in columns):
+            continue
+        cells = []
+        for name in columns:
+            is_bare = bare[row, name]
+            cells.append(NOT_PRIVATE if is_bare else cell_text(comparison, metric, row, name))
+        lines.append((row, tuple(cells)))
     unnoised = [
         (
             comparison.named(row),
@@ -120,21 +113,50 @@ def _table(comparison: Comparison, metric: str) -> Table:
         if mean_of(answers, row, shared[0], metric)
         or (metric, row, shared[0]) in comparison.published
     ]
-    return Table(metric, comparison.heading(metric), tuple(lines), tuple(unnoised), frozenset(best))
+    best = _best(comparison, metric, bare)
+    return Table(metric, comparison.heading(metric), tuple(lines), tuple(unnoised), best)
+
+
+def _best(
+    comparison: Comparison, metric: str, bare: Mapping[tuple[str, str], bool]
+) -> frozenset[tuple[str, int]]:
+    """Return (row, position of the column) of the best mean of each column with noise in several rows."""
+    higher = find_metric(metric).higher_is_better
+    if higher is None:
+        return frozenset()
+    select = max if higher else min
+    best = set()
+    for position, column in enumerate(comparison.columns):
+        measured = {}
+        for row in comparison.rows:
+            # A result without noise is no competitor: it may be better because it protects nobody.
+            if bare[row, column]:
+                continue
+            mean = mean_of(comparison.answers, row, column, metric)
+            if mean is not None:
+                measured[row] = mean.mean
+        if len(measured) > 1:
+            best.add((select(measured, key=measured.__getitem__), position))
+    return frozenset(best)
 
 
 def cell_text(comparison: Comparison, metric: str, row: str, column: str) -> str:
     """Return the text of one table cell."""
     mean = mean_of(comparison.answers, row, column, metric)
     published = comparison.published.get((metric, row, column))
-    text = "failed" if _seconds(comparison, row, column) is None else "not measured"
     if mean is not None:
-        text = f"{mean.mean:.{DIGITS}f}" + (
-            "" if mean.spread is None else f" ± {mean.spread:.{DIGITS}f}"
-        )
-        missing = len(comparison.seeds) - mean.number
-        text += f" ({mean.number} of {len(comparison.seeds)} seeds)" if missing else ""
-    return text if published is None else f"{text} [{published:.{DIGITS}f}]"
+        text = f"{mean.mean:.{DIGITS}f}"
+        if mean.spread is not None:
+            text += f" ± {mean.spread:.{DIGITS}f}"
+        if mean.number < len(comparison.seeds):
+            text += f" ({mean.number} of {len(comparison.seeds)} seeds)"
+    elif _seconds(comparison, row, column) is None:
+        text = "failed"
+    else:
+        text = "not measured"
+    if published is not None:
+        text += f" [{published:.{DIGITS}f}]"
+    return text
 
 
 CLAIM_HEADS = ("metric", "row", "column", "ours", "p (Holm)", "published", "the published claim")
@@ -145,16 +167,19 @@ OWN_HEADS = 5
 def claim_cells(comparison: Comparison, claim: Claim) -> list[str]:
     """Return the cells of one line of the differences; marked if one of the two has no noise."""
     compared = (claim.row, comparison.reference)
-    is_bare = any(is_unnoised(comparison.answers, row, claim.column) for row in compared)
-    row = f"{claim.row} ({NOT_PRIVATE})" if is_bare else claim.row
+    row = claim.row
+    if any(is_unnoised(comparison.answers, name, claim.column) for name in compared):
+        row = f"{claim.row} ({NOT_PRIVATE})"
     ours = claim.ours
-    published = "" if claim.published is None else f"{claim.published:+.{DIGITS}f}"
     interval = "(one seed: no interval)"
     if ours.low is not None and ours.high is not None:
         interval = f"[{ours.low:+.{DIGITS}f}, {ours.high:+.{DIGITS}f}]"
     cells = [claim.metric, row, claim.column, f"{ours.mean:+.{DIGITS}f} {interval}"]
-    cells += ["" if claim.p is None else f"{claim.p:.{DIGITS}f}", published, claim.verdict]
-    return cells if comparison.published else cells[:OWN_HEADS]
+    cells.append("" if claim.p is None else f"{claim.p:.{DIGITS}f}")
+    if not comparison.published:
+        return cells
+    published = "" if claim.published is None else f"{claim.published:+.{DIGITS}f}"
+    return [*cells, published, claim.verdict]
 
 
 def page(comparison: Comparison) -> str:
@@ -170,8 +195,11 @@ def markdown(comparison: Comparison) -> str:
     return template("compare.md.j2").render(_values(comparison)).rstrip() + "\n"
 
 
-def _values(comparison: Comparison) -> dict[str, Any]:
+def _values(comparison: Comparison) -> dict[str, object]:
     """Return what both templates show."""
+    heads: tuple[str, ...] = CLAIM_HEADS
+    if not comparison.published:
+        heads = CLAIM_HEADS[:OWN_HEADS]
     cells = [
         (f"{cell.row} · {cell.column} · seed {cell.seed}", cell) for cell in comparison.answers
     ]
@@ -181,7 +209,7 @@ def _values(comparison: Comparison) -> dict[str, Any]:
         "about": _about(comparison),
         "tables": tables(comparison),
         "claims": [claim_cells(comparison, claim) for claim in claims(comparison)],
-        "heads": CLAIM_HEADS if comparison.published else CLAIM_HEADS[:OWN_HEADS],
+        "heads": heads,
         "unnoised": UNNOISED,
         "unnoised_heads": UNNOISED_HEADS,
         "seconds": seconds_of(comparison),
@@ -195,39 +223,44 @@ def _runs(comparison: Comparison) -> list[tuple[CellResult, str]]:
     """Return the runs with their columns; a run without noise appears once."""
     groups: dict[object, tuple[CellResult, list[str]]] = {}
     for number, answer in enumerate(comparison.answers):
-        groups.setdefault(answer.run_id if answer.not_private else number, (answer, []))[1].append(
-            answer.column
-        )
+        # Without noise epsilon has no effect, so one run fills the cells of all columns.
+        key: object = answer.run_id if answer.not_private else number
+        _, names = groups.setdefault(key, (answer, []))
+        names.append(answer.column)
     every = set(comparison.columns)
-    return [
-        (answer, EVERY_COLUMN if len(names) > 1 and set(names) == every else ", ".join(names))
-        for answer, names in groups.values()
-    ]
+    runs = []
+    for answer, names in groups.values():
+        shown = ", ".join(names)
+        if len(names) > 1 and set(names) == every:
+            shown = EVERY_COLUMN
+        runs.append((answer, shown))
+    return runs
 
 
 def seconds_of(comparison: Comparison) -> list[tuple[str, tuple[str, ...]]]:
     """Return the mean seconds of the runs of each row by column; of runs on private rows, each is rounded up to ten."""
-    means = [
-        [_seconds(comparison, row, column) for column in comparison.columns]
-        for row in comparison.rows
-    ]
-    return [
-        (comparison.named(row), tuple("failed" if mean is None else f"{mean:.0f}" for mean in line))
-        for row, line in zip(comparison.rows, means, strict=True)
-    ]
+    lines = []
+    for row in comparison.rows:
+        cells = []
+        for column in comparison.columns:
+            mean = _seconds(comparison, row, column)
+            cells.append("failed" if mean is None else f"{mean:.0f}")
+        lines.append((comparison.named(row), tuple(cells)))
+    return lines
 
 
 def _seconds(comparison: Comparison, row: str, column: str) -> float | None:
     """Return the mean seconds of the runs of a row and column; None if all failed."""
     cells = [cell for cell in comparison.answers if (cell.row, cell.column) == (row, column)]
     seconds = [cell.seconds for cell in cells if cell.state != "failed"]
-    return sum(seconds) / len(seconds) if seconds else None
+    if not seconds:
+        return None
+    return sum(seconds) / len(seconds)
 
 
 def _about(comparison: Comparison) -> str:
-    seeds = len(comparison.seeds)
     return (
-        f"{comparison.made[:10]}; {seeds} seed{'s' if seeds > 1 else ''}, mean ± standard deviation. Square "
+        f"{comparison.made[:10]}; {counted(len(comparison.seeds), 'seed')}, mean ± standard deviation. Square "
         f"brackets: published figure. Intervals: paired differences, each at {CONFIDENCE:.0%} confidence. "
         "p: adjusted for the number of differences in a metric (Holm 1979); verdicts follow p."
     )

@@ -1,9 +1,15 @@
 """Style of report figures for light and dark pages and for PNG on white."""
 
+from __future__ import annotations
+
 import io
 import re
 from collections.abc import Callable, Iterable
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Form = Literal["svg", "png"]
 PALETTE = (
@@ -20,7 +26,8 @@ PALETTE = (
 )
 """Distinguishable on white and near-black; the first three also with red-green colour blindness."""
 MARKERS = "osD^vPX<>*"
-INK = "#010203"  # placeholder for the text colour, which only the page knows
+# Placeholder for the text colour, which only the page knows: no drawing uses this colour otherwise.
+INK = "#010203"
 _PAPER_INK = "#1c2430"
 _IN_A_LINE = 4
 
@@ -51,7 +58,9 @@ _SETTINGS: dict[str, Any] = {
 }
 
 
-def picture(name: str, size: tuple[float, float], draw: Callable[[Any], None], form: Form) -> bytes:
+def picture(
+    name: str, size: tuple[float, float], draw: Callable[[Figure], None], form: Form
+) -> bytes:
     """Return the image that `draw(figure)` draws; equal drawings yield equal bytes.
 
     `size`: width and height in inches.
@@ -60,15 +69,18 @@ def picture(name: str, size: tuple[float, float], draw: Callable[[Any], None], f
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
+    # matplotlib names the parts of an SVG by random numbers without a salt; one page has several figures.
     settings = _SETTINGS | {"svg.hashsalt": f"wasp-{name}"}
     if form == "png":
         settings |= {key: _PAPER_INK for key, value in settings.items() if value == INK}
+        # The ink is dark, so a transparent picture could not be read on a dark page.
         settings |= {"savefig.facecolor": "white"}
     with mpl.rc_context(settings):
         figure = Figure(figsize=size, layout="constrained")
         FigureCanvasAgg(figure)
         draw(figure)
         buffer = io.BytesIO()
+        # No date and no version of matplotlib: equal runs have equal files.
         if form == "png":
             figure.savefig(buffer, format="png", dpi=150, metadata={"Software": None})
             return buffer.getvalue()
@@ -80,11 +92,11 @@ def _for_a_page(svg: str) -> str:
     """Remove unneeded SVG parts and use the text colour of the page."""
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.S)
+    # Twice, for width and height: the page scales the figure by its view box.
     svg = re.sub(r'(<svg\b[^>]*?) (?:width|height)="[^"]*"', r"\1", svg)
     svg = re.sub(r'(<svg\b[^>]*?) (?:width|height)="[^"]*"', r"\1", svg)
-    svg = re.sub(
-        r' id="[A-Za-z][\w.]*_\d{1,3}"', "", svg
-    )  # numbered names repeat from figure to figure
+    # Numbered names repeat from figure to figure, and ids of a page are unique.
+    svg = re.sub(r' id="[A-Za-z][\w.]*_\d{1,3}"', "", svg)
     svg = re.sub(r' xmlns(?::xlink)?="[^"]*"', "", svg).replace("xlink:href", "href")
     return svg.replace(INK, "currentColor").strip()
 
@@ -100,7 +112,7 @@ def columns(points: Iterable[tuple[float, float]]) -> tuple[list[float], list[fl
     return [x for x, _ in pairs], [y for _, y in pairs]
 
 
-def bare(axes: Any) -> None:
+def bare(axes: Axes) -> None:
     """Remove ticks and frame from an axes."""
     axes.set_xticks([])
     axes.set_yticks([])
@@ -108,7 +120,7 @@ def bare(axes: Any) -> None:
         spine.set_visible(False)
 
 
-def lines_of(axes: Any, title: str) -> None:
+def lines_of(axes: Axes, title: str) -> None:
     """Add a title and faint horizontal lines to an axes."""
     axes.set_title(title)
     axes.grid(axis="y", color=axes.spines["left"].get_edgecolor(), alpha=0.13, linewidth=0.6)
@@ -116,18 +128,19 @@ def lines_of(axes: Any, title: str) -> None:
 
 def short(name: str) -> str:
     """Return the name of a class as it fits beside an axis or in a legend: its beginning and end, if it is long."""
-    return name if len(name) <= 22 else f"{name[:11]}…{name[-10:]}"
+    if len(name) <= 22:
+        return name
+    return f"{name[:11]}…{name[-10:]}"
 
 
-def legend_below(axes: Any, entries: int) -> None:
+def legend_below(axes: Axes, entries: int) -> None:
     """Add the legend below the axes, with as many columns as fit."""
-    columns = (
-        entries
-        if entries <= _IN_A_LINE
-        else -(-entries // 2)
-        if entries <= 2 * _IN_A_LINE
-        else _IN_A_LINE
-    )
+    columns = entries
+    if entries > 2 * _IN_A_LINE:
+        columns = _IN_A_LINE
+    elif entries > _IN_A_LINE:
+        # Two lines of nearly equal length.
+        columns = -(-entries // 2)
     axes.legend(
         loc="upper center",
         bbox_to_anchor=(0.5, -0.16),

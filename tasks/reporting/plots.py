@@ -1,7 +1,9 @@
 """Figures of a run as SVG (report) and PNG (tracking); None without data."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tasks.reporting.plot_style import (
     PALETTE,
@@ -16,6 +18,10 @@ from tasks.reporting.plot_style import (
 )
 from tasks.reporting.run_record import RunRecord
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
 _TALL = (5.0, 3.9)
 _SQUARE = (5.0, 4.6)
 _NAMED_CLASSES = 15
@@ -28,7 +34,7 @@ def fid_accuracy_plot(report: RunRecord, form: Form = "svg") -> bytes | None:
     if not shown:
         return None
 
-    def draw(figure: Any) -> None:
+    def draw(figure: Figure) -> None:
         panels = figure.subplots(len(shown), 1, sharex=True, squeeze=False)[:, 0]
         for axes, name in zip(panels, shown, strict=True):
             if name == "fid":
@@ -65,7 +71,7 @@ def weights_plot(report: RunRecord, form: Form = "svg") -> bytes | None:
     if not any(len(facts.weights) > 1 for facts in report.iterations):
         return None
 
-    def draw(figure: Any) -> None:
+    def draw(figure: Figure) -> None:
         axes = figure.subplots()
         for number, plm in enumerate(report.plms):
             points = [
@@ -89,12 +95,13 @@ def confusion_plot(report: RunRecord, form: Form = "svg") -> bytes | None:
     classes = report.scores.classes
     counts = report.scores.confusion
 
-    def draw(figure: Any) -> None:
+    def draw(figure: Figure) -> None:
         from matplotlib.patches import Rectangle
 
         axes = figure.subplots()
         for i, row in enumerate(counts):
             for j, count in enumerate(row):
+                # A share of the true class: large classes would hide the mistakes of small ones.
                 share = count / max(sum(row), 1)
                 axes.add_patch(
                     Rectangle(
@@ -118,7 +125,7 @@ def balance_plot(report: RunRecord, form: Form = "svg") -> bytes | None:
         return None
     shown = sorted(report.balance, key=lambda share: -share.tutor)[:_BARS]
 
-    def draw(figure: Any) -> None:
+    def draw(figure: Figure) -> None:
         axes = figure.subplots()
         positions = range(len(shown))
         for number, (name, label) in enumerate(
@@ -138,25 +145,28 @@ def balance_plot(report: RunRecord, form: Form = "svg") -> bytes | None:
     return picture("balance", _SQUARE, draw, form)
 
 
-def _series(axes: Any, report: RunRecord, name: str, label: str, number: int, **style: Any) -> None:
+def _series(
+    axes: Axes, report: RunRecord, name: str, label: str, number: int, **style: str
+) -> None:
     values = [(facts.iteration, getattr(facts, name)) for facts in report.iterations]
     measured = [(iteration, value) for iteration, value in values if value is not None]
     if measured:
         axes.plot(
             *columns(measured),
             label=label,
-            **(look(number) | {"marker": "o", "clip_on": False} | style),
+            clip_on=False,
+            **(look(number) | {"marker": "o"} | style),
         )
 
 
-def _iterations(axes: Any, report: RunRecord) -> None:
+def _iterations(axes: Axes, report: RunRecord) -> None:
     iterations = [facts.iteration for facts in report.iterations]
     axes.set_xticks(iterations[:: max(1, len(iterations) // 10)])
     axes.set_xlim(min(iterations) - 0.5, max(iterations) + 0.5)
     axes.set_xlabel("iteration")
 
 
-def _class_names(axes: Any, classes: Sequence[str]) -> None:
+def _class_names(axes: Axes, classes: Sequence[str]) -> None:
     centres = [position + 0.5 for position in range(len(classes))]
     names = [short(name) for name in classes]
     axes.set_yticks(centres, names)

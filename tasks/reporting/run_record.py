@@ -167,6 +167,7 @@ class RunRecord:
     @property
     def affected(self) -> str:
         """Parts of the output that depend on the releases, as the method's first release states them."""
+        # Answers of teachers only select texts, so another release describes the output better.
         stated = [release.affected for release in self.released if release.affected]
         own = [
             release.affected
@@ -208,6 +209,11 @@ class RunRecord:
         return tuple(uses)
 
     @property
+    def usefulness_warnings(self) -> list[str]:
+        """Why the result may be useless; empty for a useful run or one without test rows."""
+        return list(self.usefulness.warnings) if self.usefulness else []
+
+    @property
     def usage(self) -> dict[str, Usage]:
         """Usage of each language model over all iterations."""
         spent: dict[str, Usage] = {}
@@ -243,6 +249,7 @@ def from_json(values: Mapping[str, Any]) -> RunRecord:
 
 @cache
 def _adapter() -> TypeAdapter[RunRecord]:
+    # Imported here: pydantic is slow to load, and most commands read no record.
     from pydantic import TypeAdapter
 
     return TypeAdapter(RunRecord)
@@ -279,6 +286,7 @@ def _upgraded(values: Mapping[str, Any]) -> dict[str, Any]:
         released = [
             Released(kind, kind, plan[key]) for key, kind in earlier.items() if plan.get(key)
         ]
+        # Votes had no field of their own: noise without another main release was theirs.
         if not {release.kind for release in released} - {"moments", "teachers"} and plan["sigma"]:
             released = [Released("votes", "votes"), *released]
         plan["released"] = [asdict(release) for release in released]

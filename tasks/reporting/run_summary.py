@@ -7,9 +7,12 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.json_values import Json
 from tasks.metrics.iteration_record import IterationRecord
 from tasks.metrics.metrics import weighted_scores
-from tasks.metrics.registry import FIRST_METRICS, GROUP, all_metrics
+from tasks.metrics.registry import FIRST_METRICS, GROUP, Metric, all_metrics
+from tasks.metrics.usefulness import ACCURACIES
+from tasks.reporting.run_record import RunRecord
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -72,6 +75,7 @@ class RunSummary:
 
     def to_json(self) -> dict[str, Any]:
         """Return the summary as plain JSON values; each metric has a key of its own."""
+        # Metrics are keys beside the fields: a package may add one, and comparisons read all by name.
         values = asdict(self)
         metrics: dict[str, float | None] = values.pop("metrics")
         removed = values.pop("removed")
@@ -83,7 +87,8 @@ class RunSummary:
         own = {name: value for name, value in values.items() if name in _names()}
         others = {name: value for name, value in values.items() if name not in own}
         if others.pop("fid_not_private", False) or others.pop("unnoised", []):
-            others.pop("fid", None)  # an earlier version computed it on private rows without noise
+            # An earlier version computed it on private rows without noise.
+            others.pop("fid", None)
         own["iterations"] = [
             row | {"fid": None} if row.get("not_private") else row
             for row in own.get("iterations", ())
@@ -95,6 +100,77 @@ class RunSummary:
         }
         weighted: dict[str, float | None] = dict(weighted_scores(own.get("per_class") or {}))
         return cls(**own, metrics=weighted | metrics)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunContext:
+    """Surroundings of a run: its dataset, its cost, and where it is stored and shown.
+
+    These values are in summary.json only; report.json has all others.
+    """
+
+    dataset: str
+    folder: str
+    report: str
+    prefect_run_id: str | None
+    dollars: float
+    dollars_estimated: float
+
+
+def summary_of(record: RunRecord, context: RunContext) -> RunSummary:
+    """Return the summary of a finished run; its MLflow run is added once the results are sent there."""
+    useful = record.usefulness
+    fid_reference = record.iterations[-1].fid_reference if record.iterations else ""
+    own: Json = {
+        "degraded": bool(record.degraded),
+        "problems": list(record.degraded),
+        "metrics": metrics_of(record),
+        "usefulness": useful.summary() if useful else None,
+        "fid_reference": fid_reference,
+        "iterations": [summary_line(facts) for facts in record.iterations],
+        "warnings": [*record.warnings, *record.usefulness_warnings],
+    }
+    values = shared_values(record, RunSummary) | shared_values(context, RunSummary)
+    if record.scores:
+        values |= shared_values(record.scores, RunSummary)
+    return RunSummary(**(values | own))
+
+
+def metrics_of(record: RunRecord) -> dict[str, float | None]:
+    """Return the metrics of the whole run by name; None where not measured."""
+    return {metric.name: _of_run(metric, record) for metric in all_metrics() if metric.summary}
+
+
+def _of_run(metric: Metric, record: RunRecord) -> float | None:
+    """Return the value of a metric for the whole run, as its `summary` says."""
+    # The accuracies of a run have baselines and intervals, so one place defines them.
+    if metric.name in ACCURACIES:
+        return record.usefulness.value(metric.name) if record.usefulness else None
+    if metric.summary == "student":
+        return record.scores.value(metric.name) if record.scores else None
+    if metric.summary == "discriminator":
+        return record.discriminator.student.value if record.discriminator else None
+    values = [facts.value(metric.name) for facts in record.iterations]
+    if metric.summary == "last":
+        return values[-1] if values else None
+    measured = [value for value in values if value is not None]
+    return sum(measured) / len(measured) if measured else None
+
+
+def summary_line(facts: IterationRecord) -> dict[str, object]:
+    """Return an iteration in the summary of its run."""
+    measured = {
+        metric.name: facts.value(metric.name)
+        for metric in all_metrics()
+        if metric.summary and (metric.name in FIRST_METRICS or metric.name in facts.guided)
+    }
+    return {
+        "iteration": facts.iteration,
+        "new": dict(facts.new),
+        "weights": dict(facts.weights),
+        **measured,
+        "epsilon": facts.epsilon,
+    }
 
 
 def shared_values(source: object, target: type[DataclassInstance]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ _TEMPLATES = Path(__file__).parent / "templates"
 
 def _script_hash(environment: Environment) -> str:
     """Return the base64 SHA-256 of the only script that a page may run: defence in depth beside the escaping."""
+    # With the line break behind <script>, which browsers include in the hash.
     script = "\n" + environment.get_template("report.js").render()
     return b64encode(sha256(script.encode()).digest()).decode()
 
@@ -30,5 +31,6 @@ def template(name: str) -> Template:
         trim_blocks=True,
     )
     environment.lstrip_blocks = True
+    # Lazily: the hash needs a template of this environment, and only HTML pages have a script.
     environment.globals["script_hash"] = lambda: _script_hash(environment)
     return environment.get_template(name)

@@ -7,9 +7,10 @@ from typing import Any
 
 from connectors.interfaces.counts import counted, duration
 from connectors.interfaces.errors import default_cap_advice
+from connectors.interfaces.json_values import Json
 from connectors.interfaces.money import format_dollars, of_which_estimated
 from tasks.accounting.guarantee import epsilon_text
-from tasks.reporting.run_record import STUBS
+from tasks.reporting.run_record import STUBS, RunRecord
 from tasks.reporting.run_summary import RunSummary
 
 
@@ -21,10 +22,10 @@ def table(rows: Sequence[Sequence[object]], heads: Sequence[str]) -> str:
     ]
 
     def line(row: Sequence[str]) -> str:
-        padded = (
-            cell.rjust(w) if _is_number(cell) else cell.ljust(w)
-            for cell, w in zip(row, widths, strict=True)
-        )
+        padded = []
+        for cell, width in zip(row, widths, strict=True):
+            align = cell.rjust if _is_number(cell) else cell.ljust
+            padded.append(align(width))
         return "  ".join(padded).rstrip()
 
     return "\n".join(
@@ -34,16 +35,17 @@ def table(rows: Sequence[Sequence[object]], heads: Sequence[str]) -> str:
 
 def number(value: float | None, digits: int = 4) -> str:
     """Return a number, or 'not measured'."""
-    return "not measured" if value is None else f"{value:.{digits}f}"
+    if value is None:
+        return "not measured"
+    return f"{value:.{digits}f}"
 
 
-def plan(value: dict[str, Any]) -> str:
+# Plans of `wasp plan` have more keys than those of a run that starts, and stored ones of earlier versions fewer.
+def plan(value: Mapping[str, Any]) -> str:
     """Return the lines of a plan."""
-    lines = (
-        _writing(value)
-        if value["models"]
-        else [f"task          {value['task']}", "texts         none"]
-    )
+    lines = [f"task          {value['task']}", "texts         none"]
+    if value["models"]:
+        lines = _writing(value)
     if value["approval"]:
         lines.append("approval      required before private data is opened")
     if value["export_approval"]:
@@ -54,18 +56,20 @@ def plan(value: dict[str, Any]) -> str:
     return "\n".join([*lines, *value["lines"], *_embedding(value), *_budget(value), *warnings])
 
 
-def _embedding(value: dict[str, Any]) -> list[str]:
+def _embedding(value: Mapping[str, Any]) -> list[str]:
     """Return the line about the private records that a release embeds, if they are many."""
     planned = value.get("embedding")
     if planned is None:
         return []
     records = planned["records"]
-    named = f"dataset: {planned['dataset']}, " if planned["dataset"] else ""
-    part = f". To use a part, write private: {{{named}rows: {records // 10}, of: {records}}}"
+    part = ""
+    if not planned["is_part"]:
+        named = f"dataset: {planned['dataset']}, " if planned["dataset"] else ""
+        part = f". To use a part, write private: {{{named}rows: {records // 10}, of: {records}}}"
     time = duration(60 * planned["minutes"])
     return [
         f"embed         {records} private records before the release, about {time} on this machine, measured with "
-        f"made-up texts of 60 words{'' if planned['is_part'] else part}"
+        f"made-up texts of 60 words{part}"
     ]
 
 
@@ -73,55 +77,57 @@ def cap_text(budget: Mapping[str, Any], refused: str) -> str:
     """Return what the cap of a dataset leaves if that is not enough, as a sentence that `refused` completes."""
     if not budget["refusal"]:
         return ""
-    advice = default_cap_advice(budget["dataset"], " --declare") if budget["default_cap"] else ""
+    advice = ""
+    if budget["default_cap"]:
+        advice = default_cap_advice(budget["dataset"], " --declare")
     return f". The cap leaves epsilon {budget['left']:.4g}, so {refused}{advice}"
 
 
-def _budget(value: dict[str, Any]) -> list[str]:
+def _budget(value: Mapping[str, Any]) -> list[str]:
     """Return the line about the cap of the dataset; none if the plan charges nothing."""
     budget = value.get("budget")
     if budget is None:
         return []
-    rest = (
-        "no cap" if budget["cap"] is None else f"{budget['left']:.4g} of {budget['cap']:.4g} left"
-    )
-    adds = "infinite" if value["epsilon_exact"] is None else f"{value['epsilon_exact']:.4g}"
+    rest = "no cap"
+    if budget["cap"] is not None:
+        rest = f"{budget['left']:.4g} of {budget['cap']:.4g} left"
+    adds = "infinite"
+    if value["epsilon_exact"] is not None:
+        adds = f"{value['epsilon_exact']:.4g}"
+    refused = "the run will be refused"
     if budget["repeats"]:
+        # The ledger charges an equal run once, so a full cap does not stop this one.
+        refused = "only this run can start"
         adds = f"0 beyond what run {budget['repeats']} has reserved or released, if its records and models are the same"
     elif budget["repeatable"]:
         adds += ", or 0 if it repeats a run exactly"
-    refused = "only this run can start" if budget["repeats"] else "the run will be refused"
     return [f"budget        {rest}; this run adds {adds}{cap_text(budget, refused)}"]
 
 
-def _writing(value: dict[str, Any]) -> list[str]:
+def _writing(value: Mapping[str, Any]) -> list[str]:
+    lines = [f"task          {value['task']}, models {', '.join(value['models'])}"]
+    if value.get("lists"):
+        lines.append(f"prompts       beginnings of lists for {', '.join(value['lists'])}")
+    limit = "no limit set"
+    if value["max_dollars"] is not None:
+        limit = f"hard stop at {format_dollars(value['max_dollars'])}"
+    tokens = f"about {value['tokens_in']} in, {value['tokens_out']} out"
+    dollars = format_dollars(value["dollars_about"])
     return [
-        f"task          {value['task']}, models {', '.join(value['models'])}",
-        *(
-            [f"prompts       beginnings of lists for {', '.join(value['lists'])}"]
-            if value.get("lists")
-            else []
-        ),
+        *lines,
         f"texts         {value['samples']} in {value['iterations']} iterations",
         f"calls         {value['calls']} (plus at most three rounds for missing texts)",
-        f"tokens        about {value['tokens_in']} in, {value['tokens_out']} out" + _basis(value),
+        f"tokens        {tokens} ({_basis(value)})",
         f"time          {_minutes(value['minutes_of_writing'])}",
-        f"money         about {format_dollars(value['dollars_about'])} dollars with equal shares, "
-        + (
-            "no limit set"
-            if value["max_dollars"] is None
-            else f"hard stop at {format_dollars(value['max_dollars'])}"
-        ),
+        f"money         about {dollars} dollars with equal shares, {limit}",
     ]
 
 
-def _basis(value: dict[str, Any]) -> str:
+def _basis(value: Mapping[str, Any]) -> str:
     unknown = [name for name in value["models"] if name not in value["measured"]]
-    return (
-        f" (not measured, longest completions assumed: {', '.join(unknown)})"
-        if unknown
-        else " (measured)"
-    )
+    if not unknown:
+        return "measured"
+    return f"not measured, longest completions assumed: {', '.join(unknown)}"
 
 
 def _minutes(value: float | None) -> str:
@@ -130,29 +136,39 @@ def _minutes(value: float | None) -> str:
     return f"about {duration(60 * value)} of generation, at the measured speed"
 
 
-def summary(value: dict[str, Any]) -> str:
+def summary(value: Json) -> str:
     """Return the text about a finished run: iterations, result, paths and next commands."""
     run = RunSummary.from_json(value)
-    lines = [
-        *([iterations(run.iterations), ""] if run.iterations else []),
-        f"{scores(run)}; {outcome(run)}; {duration(run.seconds)}",
-        *([f"stubs       {STUBS.format(', '.join(run.stubs))}"] if run.stubs else []),
-        *usefulness_lines(run),
-        *(f"degraded    {problem}" for problem in run.problems),
-        *(f"warning     {warning}" for warning in run.warnings),
-        *budget_lines(run),
-        *([f"cost        {_cost(run.dollars, run.dollars_estimated)}"] if run.dollars else []),
-        *(_rounds(run.parties) if run.parties else []),
-        *([f"removed     {run.removed}"] if run.removed else []),
+    lines = []
+    if run.iterations:
+        lines += [iterations(run.iterations), ""]
+    lines.append(f"{scores(run)}; {outcome(run)}; {duration(run.seconds)}")
+    if run.stubs:
+        lines.append(f"stubs       {STUBS.format(', '.join(run.stubs))}")
+    lines += usefulness_lines(run)
+    lines += [f"degraded    {problem}" for problem in run.problems]
+    lines += [f"warning     {warning}" for warning in run.warnings]
+    lines += budget_lines(run)
+    if run.dollars:
+        lines.append(f"cost        {_cost(run.dollars, run.dollars_estimated)}")
+    if run.parties:
+        lines += _rounds(run.parties)
+    if run.removed:
+        lines.append(f"removed     {run.removed}")
+    lines += [
         "",
         f"artifacts   {run.folder}",
         f"report      {run.report}",
         f"MLflow      {run.mlflow}",
         "",
-        "next        "
-        + "\n            ".join(f"{step}   ({purpose})" for step, purpose in next_steps(run)),
+        f"next        {_next_lines(run)}",
     ]
     return "\n".join(lines)
+
+
+def _next_lines(run: RunSummary) -> str:
+    steps = next_steps(run, run.dataset, run.tracking_problem)
+    return "\n            ".join(f"{step}   ({purpose})" for step, purpose in steps)
 
 
 def _rounds(values: Mapping[str, Any]) -> list[str]:
@@ -160,11 +176,10 @@ def _rounds(values: Mapping[str, Any]) -> list[str]:
     lines = []
     for vote in values["rounds"]:
         number = f"{vote['parties']} in attempt {vote['attempt']}"
-        is_new = vote["parties"] and not vote.get(
-            "read_back"
-        )  # version 0.2 marks those that it read back
-        voted = number if is_new else "reused from the ledger, no message to a party"
-        lines.append(f"parties     iteration {vote['iteration']}: {voted}")
+        # A release from the ledger has no parties; version 0.2 marks it instead.
+        if not vote["parties"] or vote.get("read_back"):
+            number = "reused from the ledger, no message to a party"
+        lines.append(f"parties     iteration {vote['iteration']}: {number}")
         lines += [f"            without {party}: {why}" for party, why in vote["dropped"].items()]
     return lines
 
@@ -209,31 +224,34 @@ def scores(run: RunSummary) -> str:
     return f"student accuracy {number(accuracy)}, macro F1 {number(macro_f1)} on test rows"
 
 
-def next_steps(run: RunSummary) -> list[tuple[str, str]]:
+def next_steps(
+    run: RunRecord | RunSummary, dataset: str | None, tracking_problem: str | None
+) -> list[tuple[str, str]]:
     """Return the next commands after a finished run, each with its purpose."""
     steps = [(f"show {run.run_id}", "show the run's numbers and files")]
     is_useless = bool(run.usefulness_warnings)
     if is_useless and run.iterations:
         purpose = "read texts of each language model; other models (plms) may know the task better"
         steps.append((f"preview {run.flow} --config FILE", purpose))
-    if is_useless and run.dataset:
+    if is_useless and dataset:
         purpose = "compare more private rows or a larger privacy.epsilon, without spending budget"
         steps.append((f"plan {run.flow} --config FILE", purpose))
     if not is_useless and run.epsilon_spent is not None and run.iterations:
         steps.append(
             (f"export {run.run_id} FOLDER", "copy the files that may be shared into a folder")
         )
-    if run.dataset:
+    if dataset:
         steps.append(
-            (f"budget history {shlex.quote(run.dataset)}", "show all entries of the privacy ledger")
+            (f"budget history {shlex.quote(dataset)}", "show all entries of the privacy ledger")
         )
-    if run.tracking_problem:
+    if tracking_problem:
         steps.append((f"push {run.run_id}", "send to MLflow what it lacks"))
     return [(f"wasp {step}", purpose) for step, purpose in steps]
 
 
 def iterations(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return the table of iterations; models share one cell, hence it fits a page."""
+    # Summaries of earlier versions have the probe under the name of the student's accuracy.
     probe = [row.get("probe_accuracy", row.get("accuracy")) for row in rows]
     columns: dict[str, list[str]] = {"iteration": [str(row["iteration"]) for row in rows]}
     if any(row["fid"] is not None for row in rows):
@@ -250,11 +268,13 @@ def _new(row: Mapping[str, Any]) -> list[str]:
     return [f"{plm} {new}{weights.get(plm, '')}" for plm, new in row["new"].items()]
 
 
-def preview(value: dict[str, Any]) -> str:
+def preview(value: Json) -> str:
     """Return the previewed texts and their cost."""
     lines = []
     for row in value["rows"]:
-        marks = [f"left out: {row['reason']}"] if row["reason"] else row.get("remarks", [])
+        marks = row.get("remarks", [])
+        if row["reason"]:
+            marks = [f"left out: {row['reason']}"]
         lines.append(
             f"{row['plm']:<14} {row['label']:<24} {row['text']}"
             + "".join(f"  [{mark}]" for mark in marks)
@@ -268,7 +288,7 @@ def _cost(dollars: float, estimated: float) -> str:
     return f"{dollars:.4f} dollars{of_which_estimated(estimated)}"
 
 
-def runs(value: dict[str, Any]) -> str:
+def runs(value: Json) -> str:
     """Return the table of runs."""
     rows = [
         [run["run_id"], _state(run), run["started"][:16].replace("T", " "), *_result(run)]
@@ -282,34 +302,35 @@ def runs(value: dict[str, Any]) -> str:
         "epsilon of output",
         "accuracy",
     ]
-    return table(rows, heads) if rows else "no run"
+    if not rows:
+        return "no run"
+    return table(rows, heads)
 
 
-def _state(run: dict[str, Any]) -> str:
-    return f"{run['state']}, with warnings" if run.get("warnings") else str(run["state"])
+def _state(run: Json) -> str:
+    return f"{run['state']}{', with warnings' if run.get('warnings') else ''}"
 
 
-def _result(run: dict[str, Any]) -> list[str]:
-    if run["n_synthetic"] is None:  # no summary; the ledger has its spending so far
+def _result(run: Json) -> list[str]:
+    if run["n_synthetic"] is None:
+        # No summary; the ledger has its spending so far.
         return ["-", "-", "-"]
-    added = (
-        "not recorded"
-        if run.get("releases_charged") is None
-        else epsilon_text(run["epsilon_added"])
-    )
+    added = "not recorded"
+    if run.get("releases_charged") is not None:
+        added = epsilon_text(run["epsilon_added"])
     return [added, epsilon_text(run["epsilon_spent"]), number(run["accuracy"])]
 
 
-def shown(value: dict[str, Any], finished: Callable[[dict[str, Any]], str] = summary) -> str:
+def shown(value: Json, finished: Callable[[Json], str] = summary) -> str:
     """Return the text about one run; `finished` formats the summary of a finished run."""
+    # One line for the files of all iterations and models: iteration=0/plm=a becomes iteration=*/plm=*.
     patterns = {
         re.sub(r"(\w+)=[^/]+", r"\1=*", path): step for path, step in value["files"].items()
     }
-    files = (
-        [table([[step, path] for path, step in patterns.items()], ["step", "file"])]
-        if patterns
-        else []
-    )
+    files = []
+    if patterns:
+        rows = [[step, path] for path, step in patterns.items()]
+        files.append(table(rows, ["step", "file"]))
     if value.get("summary"):
         return "\n\n".join([finished(value["summary"]), *files])
     lines = [f"run     {value['run_id']}", f"state   {value['state']}"]
@@ -317,7 +338,7 @@ def shown(value: dict[str, Any], finished: Callable[[dict[str, Any]], str] = sum
     return "\n\n".join(["\n".join(lines), *files])
 
 
-def predictions(value: dict[str, Any]) -> str:
+def predictions(value: Json) -> str:
     """Return one line per text: its label, and the next two classes, with their probabilities."""
     lines = []
     for row in value["probabilities"]:
@@ -326,7 +347,7 @@ def predictions(value: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def doctor(value: dict[str, Any]) -> str:
+def doctor(value: Json) -> str:
     """Return the results of all checks."""
     return "\n".join(
         f"{'ok  ' if check['ok'] else 'FAIL'}  {check['what']:<16} {check['found']}"
@@ -343,12 +364,14 @@ def usefulness_lines(summary: RunSummary) -> list[str]:
     useful = summary.usefulness
     if not useful:
         return []
+    # Summaries of earlier versions have all accuracies in one line.
     lines = [
         *useful.get("lines", [useful["line"]]),
         f"chance {100 * useful['chance']:.1f} %",
         useful["basis"],
     ]
-    shown = [f"{'accuracy' if number == 0 else '':<12}{line}" for number, line in enumerate(lines)]
+    heads = ["accuracy", *[""] * (len(lines) - 1)]
+    shown = [f"{head:<12}{line}" for head, line in zip(heads, lines, strict=True)]
     return [*shown, *gain_lines(summary)]
 
 
@@ -358,11 +381,9 @@ def gain_lines(summary: RunSummary) -> list[str]:
     if not gain:
         return []
     points = f"{gain['points']:+.1f} points ({gain['low']:+.1f} to {gain['high']:+.1f})"
-    spent = (
-        "no noise was added"
-        if summary.epsilon_spent is None
-        else f"epsilon {summary.epsilon_spent:.4g} was spent"
-    )
+    spent = "no noise was added"
+    if summary.epsilon_spent is not None:
+        spent = f"epsilon {summary.epsilon_spent:.4g} was spent"
     return [
         f"gain        private records: {points} over the best floor, {gain['floor_line']}: {gain['verdict']}; {spent}"
     ]

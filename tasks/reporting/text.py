@@ -5,7 +5,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from connectors.interfaces.counts import counted
-from connectors.interfaces.counts import duration as duration  # the pages name it words.duration
+
+# Imported under its own name, which marks it as exported: the pages name it words.duration.
+from connectors.interfaces.counts import duration as duration
 from connectors.interfaces.models import Usage
 from tasks.reporting.run_record import RunRecord
 
@@ -20,43 +22,49 @@ def number(value: float | None, digits: int = 3) -> str:
     """Return a number with `digits` decimals, or 'not measured' for None."""
     if value is None or math.isnan(value):
         return ABSENT
-    return "infinite" if math.isinf(value) else f"{value:,.{digits}f}"
+    if math.isinf(value):
+        return "infinite"
+    return f"{value:,.{digits}f}"
 
 
 def count(value: int | None) -> str:
     """Return an integer with thousands separators."""
-    return ABSENT if value is None else f"{value:,}"
+    if value is None:
+        return ABSENT
+    return f"{value:,}"
 
 
 def percent(value: float | None) -> str:
     """Return a share as a percentage."""
-    return ABSENT if value is None or math.isnan(value) else f"{100 * value:.1f} %"
+    if value is None or math.isnan(value):
+        return ABSENT
+    return f"{100 * value:.1f} %"
 
 
 def dollars(value: float | None) -> str:
     """Return an amount in dollars, with four decimals below 10 cents."""
-    return (
-        ABSENT
-        if value is None
-        else f"${value:,.2f}"
-        if value >= 0.1 or value == 0
-        else f"${value:.4f}"
-    )
+    if value is None:
+        return ABSENT
+    # A run with a small model costs less than a cent; two decimals would show it as free.
+    if 0 != value < 0.1:
+        return f"${value:.4f}"
+    return f"${value:,.2f}"
 
 
 def money(usage: Usage) -> str:
     """Return the cost of calls and the estimated part of it."""
-    estimated = (
-        f", of which {dollars(usage.estimated_dollars)} estimated"
-        if usage.estimated_dollars
-        else ""
-    )
-    return dollars(usage.dollars) + estimated
+    if not usage.estimated_dollars:
+        return dollars(usage.dollars)
+    return f"{dollars(usage.dollars)}, of which {dollars(usage.estimated_dollars)} estimated"
 
 
 def latency(seconds: float | None) -> str:
     """Return the duration of a call."""
-    return ABSENT if seconds is None else f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
+    if seconds is None:
+        return ABSENT
+    if seconds < 10:
+        return f"{seconds:.2g} s"
+    return f"{seconds:.0f} s"
 
 
 def unreported(usage: Mapping[str, Usage]) -> list[str]:
@@ -71,7 +79,9 @@ def unreported(usage: Mapping[str, Usage]) -> list[str]:
 
 def epsilon(value: float | None) -> str:
     """Return a privacy loss; 'infinite' if it has no bound."""
-    return "infinite" if value is None or math.isinf(value) else f"{value:.4g}"
+    if value is None or math.isinf(value):
+        return "infinite"
+    return f"{value:.4g}"
 
 
 def loss(value: float | None, delta: float, protects: str) -> str:
@@ -81,7 +91,9 @@ def loss(value: float | None, delta: float, protects: str) -> str:
 
 def added(report: RunRecord) -> str:
     """Return the epsilon that a run added to the budget."""
-    return NOT_RECORDED if report.releases_charged is None else epsilon(report.epsilon_added)
+    if report.releases_charged is None:
+        return NOT_RECORDED
+    return epsilon(report.epsilon_added)
 
 
 def charged(report: RunRecord) -> str:
@@ -112,11 +124,10 @@ def reasons(failures: Mapping[str, Mapping[str, int]]) -> str:
     for of_plm in failures.values():
         for reason, times in of_plm.items():
             total[reason] = total.get(reason, 0) + times
+    # By name where the numbers are equal, so that equal reports have equal pages.
     ranked = sorted(total.items(), key=lambda item: (-item[1], item[0]))
-    return (
-        ", ".join(f"{REASONS.get(reason, reason)} {times:,}" for reason, times in ranked if times)
-        or "none"
-    )
+    shown = [f"{REASONS.get(reason, reason)} {times:,}" for reason, times in ranked if times]
+    return ", ".join(shown) or "none"
 
 
 def certainty(loss: float, prior: float = 0.5) -> float:
@@ -125,7 +136,10 @@ def certainty(loss: float, prior: float = 0.5) -> float:
     Bayes with odds times e^epsilon. For a prior of one half this is e^epsilon / (1 + e^epsilon).
     """
     odds = math.log(prior / (1 - prior)) + loss
-    return 1 / (1 + math.exp(-odds)) if odds > -700 else 0.0
+    # exp(-odds) would be larger than the largest float.
+    if odds < -700:
+        return 0.0
+    return 1 / (1 + math.exp(-odds))
 
 
 SCALE = {
@@ -138,6 +152,7 @@ SCALE = {
 
 def strength(loss: float) -> str:
     """Return the step of protection of a privacy loss."""
+    # An accounted loss of 4 may exceed 4 in its last digits.
     return list(SCALE)[(loss >= 1) + (loss > 4 + _ROUNDING)]
 
 
@@ -159,11 +174,9 @@ def verdict(report: RunRecord) -> str:
     if useful is None:
         return f"The classifier was not evaluated, because the run had no test rows. {privacy}"
     low, high = useful.run.interval
-    trained = (
-        "A new classifier of the exported texts"
-        if useful.run.texts is not None
-        else "The classifier"
-    )
+    trained = "The classifier"
+    if useful.run.texts is not None:
+        trained = "A new classifier of the exported texts"
     result = (
         f"{useful.of_student(trained)} is right on {percent(useful.run.value)} of the {useful.unit} ({100 * low:.0f} "
         f"to {100 * high:.0f} %)"
@@ -195,8 +208,10 @@ def verdict(report: RunRecord) -> str:
 
 def measured_gain(report: RunRecord) -> str:
     """Return what the private records gained over the best floor, with its interval; empty if it was not measured."""
-    gain = report.usefulness.gain if report.usefulness is not None else None
-    if gain is None or not report.opens_rows:
+    if report.usefulness is None or not report.opens_rows:
+        return ""
+    gain = report.usefulness.gain
+    if gain is None:
         return ""
     return (
         f"{gain.points:+.1f} points ({gain.low:+.1f} to {gain.high:+.1f}) over the best floor, {gain.floor}: "
@@ -225,32 +240,30 @@ def promise(report: RunRecord) -> list[str]:
             "student may reveal private rows. Do not share them.",
         ]
     loss = report.epsilon_spent or 0.0
-    is_person = report.protects == "person"
-    unit = (
-        "one person with all of their used rows"
-        if is_person
-        else "one row: one text with its label"
-    )
-    odds = "zero" if report.delta <= 0 else f"1 in {round(1 / report.delta):,}"
-    return [
+    unit = "one row: one text with its label"
+    member = "row"
+    if report.protects == "person":
+        unit = "one person with all of their used rows"
+        member = "person"
+    odds = "zero"
+    if report.delta > 0:
+        odds = f"1 in {round(1 / report.delta):,}"
+    topics = [
         f"The protected unit is {unit}. {_neighbours(report.protects, report.adjacency)}",
         f"The privacy loss of this run's output is epsilon {epsilon(loss)}, the total of the "
         f"{counted(report.releases, 'release')} that it depends on. The run added epsilon {added(report)} to "
         f"the budget ({charged(report)}). Assume an attacker who knows every other private row, sees "
         "everything that this run shares, and starts with a 50 % belief that a given "
-        f"{'person' if is_person else 'row'} is in the data. The attacker can become at most "
+        f"{member} is in the data. The attacker can become at most "
         f"{_shown(certainty(loss))} sure. An attacker who starts at 1 % reaches at most "
         f"{_shown(certainty(loss, _EXAMPLE_PRIOR))}.",
         f"Delta {report.delta:g}: the guarantee can fail with a probability of at most {odds}.",
         "The guarantee holds against any additional knowledge, now or in the future. It covers everything computed "
         f"from {report.affected}.",
-        *(
-            [f"The {report.public_rows}, not about all rows of the source."]
-            if report.public_rows
-            else []
-        ),
-        *_among_parties(report),
     ]
+    if report.public_rows:
+        topics.append(f"The {report.public_rows}, not about all rows of the source.")
+    return [*topics, *_among_parties(report)]
 
 
 def _among_parties(report: RunRecord) -> list[str]:
@@ -259,11 +272,10 @@ def _among_parties(report: RunRecord) -> list[str]:
         return []
     colluding = report.parties["colluding"]
     number = report.parties["number"]
-    readers = (
-        f", even together with {colluding} of the parties"
-        if colluding
-        else ", not against another party"
-    )
+    # Each party reads the sums too, and knows its own noise: without spare noise it sees less noise than promised.
+    readers = ", not against another party"
+    if colluding:
+        readers = f", even together with {colluding} of the parties"
     return [
         f"The rows are distributed over {number} parties. Nobody else saw them or the votes of one party, only sums of "
         f"all parties' masked votes. The guarantee holds against anyone who reads the sums{readers}."
@@ -277,17 +289,13 @@ def uncovered(report: RunRecord) -> list[str]:
     others = "other rows of the same person: each row is protected separately"
     if report.protects == "person":
         others = "rows of a person above the declared number per person: they are not used"
-    declared = (
-        ["the declared number of private rows: it is public"] if "training" in report.kinds else []
-    )
-    dishonest = (
-        ["parties that send made-up votes: the sum is then wrong, but still private"]
-        if report.parties
-        else []
-    )
+    limits = []
+    if "training" in report.kinds:
+        limits.append("the declared number of private rows: it is public")
+    if report.parties:
+        limits.append("parties that send made-up votes: the sum is then wrong, but still private")
     return [
-        *declared,
-        *dishonest,
+        *limits,
         _TRAINING_DATA,
         "facts about the whole group rather than one member (for example the frequency of a class)",
         others,
@@ -298,17 +306,18 @@ def uncovered(report: RunRecord) -> list[str]:
 
 
 def _neighbours(protects: str, adjacency: str) -> str:
-    whose = "that person's rows" if protects == "person" else "that row"
+    whose = "that row"
+    if protects == "person":
+        whose = "that person's rows"
     if adjacency == "replace_one":
         return f"The output of this run would be nearly as likely if {whose} were replaced by any other."
     return f"The output of this run is nearly as likely with {whose} as without."
 
 
 def _shown(share: float) -> str:
-    return (
-        "99.99 % or more"
-        if share > 0.9999
-        else f"{100 * share:.2f} %"
-        if share > 0.99
-        else f"{100 * share:.1f} %"
-    )
+    # Never rounded up to 100 %: no finite epsilon makes an attacker certain.
+    if share > 0.9999:
+        return "99.99 % or more"
+    if share > 0.99:
+        return f"{100 * share:.2f} %"
+    return f"{100 * share:.1f} %"

@@ -39,6 +39,7 @@ class TextBrowser:
 def browse(rows: pd.DataFrame) -> TextBrowser:
     """Return the data of all texts (text, label, plm, iteration), or of an even part if they are too large."""
     texts = rows["text"].tolist()
+    # Every n-th text instead of the first ones: all models and iterations are shown. 16 bytes for the other columns.
     step = max(1, -(-sum(len(text.encode()) + 16 for text in texts) // MAX_BYTES))
     labels, names = rows["label"].factorize()
     models, plms = rows["plm"].factorize()
@@ -64,13 +65,16 @@ def near_copies(texts: Sequence[str]) -> list[bool]:
         return [False] * len(texts)
     try:
         vectors = TfidfVectorizer().fit_transform(texts)
-    except ValueError:  # no text has a word
+    except ValueError:
+        # No text has a word.
         return [False] * len(texts)
     result: list[bool] = []
+    # In blocks: the products of all pairs of many texts would not fit into memory.
     for start in range(0, len(texts), _BLOCK):
         products = (vectors[start : start + _BLOCK] @ vectors.T).tocsr()
         for row in range(products.shape[0]):
             part = slice(products.indptr[row], products.indptr[row + 1])
+            # Each text is a copy of itself.
             others = products.indices[part] != start + row
             result.append(bool((products.data[part][others] >= NEAR_COPY).any()))
     return result

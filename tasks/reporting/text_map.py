@@ -1,13 +1,18 @@
 """The map of a report: synthetic texts, test rows and prompt examples on a plane, coloured by class."""
 
+from __future__ import annotations
+
 import json
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tasks.evaluation.map_points import MapPoints
 from tasks.reporting.plot_style import PALETTE, Form, bare, columns, picture, short
 from tasks.reporting.run_record import RunRecord
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _SIZE = (7.4, 5.4)
 _COLOURED = 9
@@ -22,16 +27,15 @@ def map_plot(report: RunRecord, form: Form = "svg") -> bytes | None:
     if points is None or not points.synthetic:
         return None
 
-    def draw(figure: Any) -> None:
+    def draw(figure: Figure) -> None:
         axes = figure.subplots()
-        tests = (
-            _groups(points.test_labels, _names(points))
-            if points.test_labels
-            else [range(len(points.test))]
-        )
-        for number, group in enumerate(tests):
+        tests: list[Sequence[int]] = [range(len(points.test))]
+        edges = [PALETTE[1]]
+        if points.test_labels:
+            tests = [*_groups(points.test_labels, _names(points))]
+            edges = [_colour(number) for number in range(len(tests))]
+        for edge, group in zip(edges, tests, strict=True):
             rings = columns(points.test[i] for i in group)
-            edge = _colour(number) if points.test_labels else PALETTE[1]
             axes.scatter(
                 *rings, s=26, facecolors="none", edgecolors=edge, linewidths=0.8, alpha=0.7
             )
@@ -75,24 +79,31 @@ def groups(points: MapPoints) -> list[tuple[str, list[int]]]:
 def texts_by_group(points: MapPoints) -> str:
     """Return JSON for a script element: for each group of `groups` its class and texts, [class, text], in order."""
     lists = [[[points.labels[i], points.texts[i]] for i in group] for _, group in groups(points)]
-    return json.dumps(lists, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+    data = json.dumps(lists, ensure_ascii=False, separators=(",", ":"))
+    # "<" ends a script element or begins a comment; JSON reads the escape as the character.
+    return data.replace("<", "\\u003c")
 
 
 def _names(points: MapPoints) -> list[str]:
     """Return the classes with a colour of their own, then the name for all others."""
     ranked = [name for name, _ in Counter(points.labels).most_common()]
-    return ranked if len(ranked) <= _COLOURED else [*ranked[:_COLOURED], _OTHER]
+    if len(ranked) <= _COLOURED:
+        return ranked
+    return [*ranked[:_COLOURED], _OTHER]
 
 
 def _groups(labels: Sequence[str], names: Sequence[str]) -> list[list[int]]:
     own = {name: number for number, name in enumerate(names) if name != _OTHER}
     positions: list[list[int]] = [[] for _ in names]
     for position, label in enumerate(labels):
-        number = own.get(label, len(names) - 1 if names[-1] == _OTHER else -1)
-        if number >= 0:
-            positions[number].append(position)
+        if label in own:
+            positions[own[label]].append(position)
+        elif names[-1] == _OTHER:
+            positions[-1].append(position)
     return positions
 
 
 def _colour(number: int) -> str:
-    return PALETTE[number] if number < _COLOURED else _GREY
+    if number < _COLOURED:
+        return PALETTE[number]
+    return _GREY

@@ -1,10 +1,11 @@
 """Configuration of PrE-Text: population, look-ahead votes, masks, and the final expansion."""
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
 from flows.config.base import RunConfig
+from flows.config.identity import BY_CONTENT
 from flows.config.method import AnyMethod, PlannedCalls
 from flows.config.models import Plm
 from tasks.private.votes.promise import Paper
@@ -46,7 +47,7 @@ class PreTextConfig(RunConfig):
     """The published code draws more noise than it accounts for."""
 
     method: PreTextMethod = PreTextMethod()
-    filler: Plm = Field(
+    filler: Annotated[Plm, BY_CONTENT] = Field(
         Plm(name="filler", connector="ngram", model="helpdesk"),
         description="The model that varies texts by filling masks: fill_mask (a masked language model of transformers, "
         "hub id or folder), or ngram (embedded). Other connectors get prompts with one blanked text each.",

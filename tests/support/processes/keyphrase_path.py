@@ -10,6 +10,7 @@ from flows.engine.run_manifest import open_manifest
 from flows.methods.dp_kps.config import DpKpsConfig
 from flows.methods.dp_kps.run import DpKpsRun
 from tasks.guidance import phrases as keyphrases
+from tasks.private.phrases import step as phrase_releases
 from tests.support.processes.release_path import Tell
 
 TERMS = (
@@ -48,7 +49,7 @@ def release_path(home: Path, rows: str, tell: Tell) -> None:
     """Reserve; charge, draw, write and read each part; draw sequences and texts; settle."""
     run = open_run(home, rows)
     tools, name, ledger = run.tools, run.tools.run_name, run.tools.ledger
-    run.manifest.update()
+    run.progress.manifest.update()
     ledger.reserve(name.dataset, run.prepared.plan, "me")
 
     def report(what: str, ref: ArtifactRef) -> None:
@@ -56,10 +57,10 @@ def release_path(home: Path, rows: str, tell: Tell) -> None:
             f"{what} {hashlib.sha256(tools.artifacts.read_table(ref).to_csv().encode()).hexdigest()}"
         )
 
-    counted, _ = keyphrases.count_terms(tools, run.vocabulary_spec)
+    counted, _ = phrase_releases.count_terms(tools, run.vocabulary_spec)
     report("vocabulary", counted)
     terms, _ = keyphrases.choose_terms(tools, run.vocabulary_spec, counted)
-    density, _ = keyphrases.estimate_densities(tools, run.density_spec, terms)
+    density, _ = phrase_releases.estimate_densities(tools, run.density_spec, terms)
     report("density", density)
     sequences, _ = keyphrases.draw_phrases(tools, run.density_spec, terms, density)
     report("sequences", sequences)

@@ -11,7 +11,6 @@ from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.models import Usage
 from flows.compare.config import CompareConfig
 from flows.config.files import check_config
-from flows.engine.summary import metrics_of, summary_line
 from tasks.metrics import registry
 from tasks.metrics.registry import (
     METRICS,
@@ -24,7 +23,12 @@ from tasks.metrics.registry import (
 )
 from tasks.metrics.usefulness import ACCURACIES
 from tasks.reporting.report import render
-from tasks.reporting.run_summary import RunSummary, check_metric_names
+from tasks.reporting.run_summary import (
+    RunSummary,
+    check_metric_names,
+    metrics_of,
+    summary_line,
+)
 from tasks.reporting.text import number
 from tests.support.data.reports import made_up_report, one_iteration
 

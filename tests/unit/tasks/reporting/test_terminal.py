@@ -7,7 +7,8 @@ import pytest
 
 from connectors.interfaces.money import format_dollars
 from tasks.reporting import terminal as words
-from tasks.reporting.run_summary import RunSummary
+from tasks.reporting.run_summary import RunContext, RunSummary, summary_of
+from tests.support.data.reports import made_up_report
 
 PLMS = ("gpt2-xl", "llama-2-7b", "vicuna-7b", "opt-6.7b", "chatglm3-6b", "flan-t5-xl")
 
@@ -41,6 +42,33 @@ def test_a_privacy_loss_names_its_unit(protects: str, unit: str) -> None:
     run = replace(run, iterations=[iteration(0)], stubs=["clerk"])
     assert f"epsilon 4.0000 at delta 1e-05{unit} release" in words.outcome(run)
     assert "Written by stubs (clerk): not for use" in words.summary(run.to_json())
+
+
+@pytest.mark.parametrize("problem", [None, "MLflow did not answer"])
+def test_record_and_summary_of_a_run_have_the_same_next_commands(problem: str | None) -> None:
+    record = made_up_report()
+    context = RunContext(
+        dataset="desk",
+        folder="runs/r",
+        report="runs/r/report.html",
+        prefect_run_id=None,
+        dollars=0.5,
+        dollars_estimated=0.0,
+    )
+    run = summary_of(record, context)
+    steps = words.next_steps(record, "desk", problem)
+    assert steps == words.next_steps(run, run.dataset, problem)
+    assert ("wasp budget history desk", "show all entries of the privacy ledger") in steps
+    assert any(step.startswith("wasp push") for step, _ in steps) == (problem is not None)
+    assert (run.run_id, run.dollars, run.seconds) == (record.run_id, 0.5, record.seconds)
+
+
+@pytest.mark.parametrize(("exact", "adds"), [(None, "infinite"), (3.99991, "4")])
+def test_a_plan_says_what_the_run_adds_to_the_budget(exact: float | None, adds: str) -> None:
+    budget = {"cap": None, "left": None, "repeats": "", "repeatable": [], "refusal": ""}
+    plan: dict[str, Any] = {"task": "t", "models": [], "approval": False, "export_approval": False}
+    plan |= {"public_rows": "", "lines": [], "budget": budget, "epsilon_exact": exact}
+    assert f"budget        no cap; this run adds {adds}" in words.plan(plan).splitlines()
 
 
 def test_a_run_ends_with_what_private_records_gained() -> None:
