@@ -45,6 +45,7 @@ def record_of(run: Run, results: RunResults) -> RunRecord:
     card = prepared.card
     name = tools.run_name
     answers = _answers(progress, results)
+    stubs = tuple(model.name for model in run.config.models if model.is_stub)
     degraded = (*_missing_texts(prepared, results, run.why_missing), *_failures(progress))
     warnings = list(prepared.warnings)
     sections = list(find_method(run.config.flow_name).sections(run))
@@ -61,7 +62,7 @@ def record_of(run: Run, results: RunResults) -> RunRecord:
         **_spending(progress),
         n_synthetic=results.synthetic.rows if results.synthetic else 0,
         iterations=tuple(progress.iterations),
-        degraded=(*degraded, *describe_problems(answers)),
+        degraded=(*degraded, *describe_problems(answers, stubs)),
         warnings=tuple(warnings),
         scores=_scores(results.student["test"], card.label_names),
         outgoing=outgoing(tools, progress.generated, progress.iterations),
@@ -77,7 +78,7 @@ def record_of(run: Run, results: RunResults) -> RunRecord:
         discriminator=run.discriminator,
         audited=describe_audits(*audits),
         budget=_budget(prepared, run.dataset),
-        stubs=tuple(model.name for model in run.config.models if model.is_stub),
+        stubs=stubs,
         answers=answers,
         # Evaluated last: measuring the baselines is a part of the run.
         seconds=progress.seconds,

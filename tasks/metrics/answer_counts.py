@@ -150,11 +150,14 @@ def describe_findings(counts: Mapping[str, AnswerCounts]) -> list[str]:
     return [f"{plm}: {finding}" for plm, count in counts.items() for finding in count.findings]
 
 
-def describe_problems(counts: Mapping[str, AnswerCounts]) -> list[str]:
-    """Return the findings that degrade a run, each with its model's name and what to do."""
+def describe_problems(counts: Mapping[str, AnswerCounts], stubs: Sequence[str] = ()) -> list[str]:
+    """Return the findings that degrade a run, each with its model's name and what to do.
+
+    `stubs`: models whose texts are marked as not for use anyway, and which have no setting to change.
+    """
     return [
         f"{plm}: {finding}. {finding.advice}"
         for plm, count in counts.items()
         for finding in count.findings
-        if finding.is_frequent
+        if finding.is_frequent and plm not in stubs
     ]

@@ -59,6 +59,12 @@ def test_a_run_is_degraded_above_a_quarter(cut: int, problems: int) -> None:
     assert len(describe_problems({"m": AnswerCounts(texts=100, answers=100, cut=cut)})) == problems
 
 
+def test_a_stub_degrades_no_run_and_is_still_described() -> None:
+    counts = {"terse": AnswerCounts(texts=100, answers=100, cut=60)}
+    assert describe_problems(counts, stubs=("terse",)) == []
+    assert describe_findings(counts) == ["terse: 60 of 100 texts end in the middle of a sentence"]
+
+
 def test_mlflow_gets_the_counts_by_model_and_reason() -> None:
     facts = replace(
         one_iteration(0),
