@@ -61,6 +61,9 @@ def _import_steps() -> None:
 
 def step_key(kind: str, parameters: dict[str, object], inputs: dict[str, str]) -> StepKey:
     """Return a key of this kind in its current version."""
+    # The module that makes a key need not import the one that declares its version.
+    if kind not in _VERSIONS:
+        _import_steps()
     return StepKey(kind, _VERSIONS[kind], parameters, inputs)
 
 
