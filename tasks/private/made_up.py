@@ -25,7 +25,6 @@ from connectors.interfaces.ledger import ReleaseRequest, StoredRelease
 from connectors.interfaces.progress import Advance
 from connectors.interfaces.rows import PrivateRef, RowsRef
 from tasks.private.rows.rows import PrivateZone
-from tasks.private.votes.ballot import Ballot
 from tasks.steps.values import ChargedDataset
 
 Vectors = NDArray[np.float32]
@@ -120,12 +119,6 @@ class MadeUpTools:
 def no_records() -> MadeUpTools:
     """Return tools without a record, for a release whose attack has its own sums."""
     return tools_of([], [], np.zeros((0, 1), dtype=np.float32))
-
-
-def tools_of_ballot(ballot: Ballot) -> MadeUpTools:
-    """Return tools whose records vote as `ballot`."""
-    texts = [f"record {number}" for number in range(len(ballot.labels))]
-    return tools_of(texts, ballot.labels, ballot.vectors, ballot.persons)
 
 
 def tools_of(

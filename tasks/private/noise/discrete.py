@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from tasks.private.parties.promise import SharedNoise
-
 
 def add_discrete_gaussian(
     values: NDArray[np.int64], sigma_int: float, *, non_private: bool = False
@@ -75,15 +73,6 @@ def _in_threads(
         return work(flat)
     with ThreadPoolExecutor(cores) as pool:
         return np.concatenate(list(pool.map(work, np.array_split(flat, cores))))
-
-
-def add_noise_share(values: NDArray[np.int64], noise: SharedNoise) -> NDArray[np.int64]:
-    """Return `values` plus one party's share of the noise, fresh for every entry.
-
-    A share alone protects no record, so the result must be masked: only the sum of all parties may be read. A
-    non-private run adds no noise.
-    """
-    return add_discrete_gaussian(values, noise.share_int, non_private=noise.total.non_private)
 
 
 def add_discrete_laplace(values: NDArray[np.int64], scale_int: float) -> NDArray[np.int64]:

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.attacks.attack import SumsAttack
-from tasks.private.made_up import MadeUpTools, tools_of_ballot
+from tasks.private.made_up import MadeUpTools
 from tasks.private.parties.masked_vote import masked_votes
 from tasks.private.parties.promise import Parties
 from tasks.private.parties.rounds import RoundPlan, unmasked
-from tasks.private.votes.attack import VOTE, election_attack
+from tasks.private.votes.attack import VOTE, election_attack, tools_of_ballot
 from tasks.private.votes.ballot import Ballot, Candidates
 from tasks.private.votes.promise import VoteNoise
 

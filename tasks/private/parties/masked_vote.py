@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 
 from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import PartyError
-from tasks.private.noise.discrete import add_noise_share
+from tasks.private.noise.discrete import add_discrete_gaussian
+from tasks.private.parties.promise import SharedNoise
 from tasks.private.parties.rounds import KEY, File, RoundPlan, check_announcements, sign_message
 from tasks.private.rows.quarantine import Unprintable, sealed
 from tasks.private.rows.rows import open_rows
@@ -142,3 +143,12 @@ def _stream(
     # A pair's key generates a single stream, so the counter starts at zero.
     stream = Cipher(AES256(pair_key), CTR(bytes(16))).encryptor().update(bytes(4 * key.plan.length))
     return np.frombuffer(stream, dtype="<u4").astype(np.uint32)
+
+
+def add_noise_share(values: NDArray[np.int64], noise: SharedNoise) -> NDArray[np.int64]:
+    """Return `values` plus one party's share of the noise, fresh for every entry.
+
+    A share alone protects no record, so the result must be masked: only the sum of all parties may be read. A
+    non-private run adds no noise.
+    """
+    return add_discrete_gaussian(values, noise.share_int, non_private=noise.total.non_private)

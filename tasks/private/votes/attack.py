@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.attacks.attack import SumsAttack
-from tasks.private.made_up import KEY, tools_of_ballot
+from tasks.private.made_up import KEY, MadeUpTools, tools_of
 from tasks.private.votes.ballot import Ballot, Candidates
 from tasks.private.votes.count import NoisyVotes, clean_votes
 from tasks.private.votes.promise import VoteNoise
@@ -95,3 +95,9 @@ class VotesRun:
         release = release_votes(tools, tools.payer, VOTE, KEY, self.noise, self.candidates)
         votes = NoisyVotes.from_bytes(release.output)
         return np.concatenate([side for side in (votes.near, votes.far) if side is not None])
+
+
+def tools_of_ballot(ballot: Ballot) -> MadeUpTools:
+    """Return tools whose records vote as `ballot`."""
+    texts = [f"record {number}" for number in range(len(ballot.labels))]
+    return tools_of(texts, ballot.labels, ballot.vectors, ballot.persons)

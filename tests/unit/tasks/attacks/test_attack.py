@@ -15,9 +15,9 @@ from tasks.attacks.attack import SumsAttack
 from tasks.attacks.bounds import epsilon_bound, largest_rate, lower_bound
 from tasks.private.density.attack import density_attack
 from tasks.private.density.promise import DensityPrivacy
-from tasks.private.noise.discrete import add_noise_share
 from tasks.private.parties import masked_vote as party_vote
 from tasks.private.parties.attack import FederatedRun, federated_vote_attack
+from tasks.private.parties.masked_vote import add_noise_share
 from tasks.private.parties.promise import Parties, SharedNoise
 from tasks.private.phrases import attack as phrases_attacks
 from tasks.private.phrases.promise import PartPrivacy

@@ -10,11 +10,8 @@ from scipy.stats import chi2, kstest, norm
 
 from connectors.interfaces.errors import ConfigError
 from tasks.private.noise import entropy
-from tasks.private.noise.discrete import (
-    add_discrete_gaussian,
-    add_discrete_laplace,
-    add_noise_share,
-)
+from tasks.private.noise.discrete import add_discrete_gaussian, add_discrete_laplace
+from tasks.private.parties.masked_vote import add_noise_share
 from tasks.private.parties.promise import Parties, SharedNoise
 from tasks.private.votes.ballot import Ballot, Candidates
 from tasks.private.votes.count import noisy_votes

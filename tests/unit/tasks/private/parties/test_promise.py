@@ -11,7 +11,7 @@ from scipy.stats import chi2
 from connectors.interfaces.errors import ConfigError
 from connectors.ledger.state import cost_of
 from tasks.accounting.composition import epsilon_of
-from tasks.private.noise.discrete import add_noise_share
+from tasks.private.parties.masked_vote import add_noise_share
 from tasks.private.parties.promise import (
     MIN_SHARE_INT,
     Parties,
