@@ -115,7 +115,8 @@ class CapCheck:
             refusal = BudgetError(
                 needs, left, total - cap.epsilon, state.dataset, cap.epsilon, state.group
             )
-            # Only the deltas of trainings alone can make a noisy total infinite: they exceed the cap's.
+            # A noisy total is infinite only if the trainings' deltas exceed the cap's, or leave nothing of it to the
+            # other releases.
             if math.isinf(total) and not exposed:
                 refusal = DeltaBudgetError(own_delta(both), cap.delta, needs, left, state.dataset)
         if refusal is not None and state.capped_by_default:

@@ -149,9 +149,11 @@ class NgramModel:
                 ]
             else:
                 texts = self._resembling(topic)
-            self._topics[topic] = self._general
+            model = self._general
             if texts:
-                self._topics[topic] = Ngrams(texts)
+                model = Ngrams(texts)
+            # Stored once it is complete: another thread may write with it at once.
+            self._topics[topic] = model
         models = [(self._general, 1 - LABEL_SHARE), (self._topics[topic], LABEL_SHARE)]
         if good := _read(prompt.good):
             models = [(model, share * (1 - GOOD_SHARE)) for model, share in models]

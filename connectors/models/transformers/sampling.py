@@ -69,7 +69,7 @@ class Gumbel:
                 np.random.Generator(np.random.SFC64(seed)) for seed in seeds
             ]
         else:
-            # torch takes 64 signed bits.
+            # 63 bits, which every generator of torch takes; texts of stored runs depend on this mask.
             self._streams = [
                 torch.Generator(device).manual_seed(seed & (2**63 - 1)) for seed in seeds
             ]

@@ -7,8 +7,9 @@
 #    run's journal. A process that is killed leaves the reservation, which counts as spent.
 # 3. Send: `call` sends it. SDKs do not retry: each try must be reserved and paid here.
 # 4. Pay: the price replaces the reservation, before anything else can raise; a cancelled call may have been billed.
-# 5. Deliver: `end` passes the completion to the caller, who stores it, which ends the claim. A failure returns the
-#    request to `waiting`, still claimed, until it `is_over`; then an error is delivered, which is not stored.
+# 5. Deliver: `end` passes the completion to the caller, who stores it: a stored prompt is claimed by nobody. A failure
+#    returns the request to `waiting`, still claimed, until it `is_over`; then an error is delivered, which is not
+#    stored and ends the claim.
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ class EndpointLimiter:
                 self._opens = max(self._opens, now + error.retry_after * random.uniform(1.0, 1.05))
                 if error.retry_after > MAX_DEMAND:
                     self.lost = error
-            # Calls that were in flight at the last failure say nothing new: the limit was halved for all of them.
+            # Calls that were in flight at the last failure say nothing new: their round is counted.
             if error.kind == "empty" or began < self._last_failure:
                 return
             self._last_failure = now

@@ -16,11 +16,12 @@ CHUNK = 1 << 20
 def uniform(count: int) -> NDArray[np.float64]:
     """Return `count` numbers strictly between 0 and 1.
 
-    Each is the midpoint of one of 2^53 equal intervals.
+    Each is the midpoint of one of 2^52 equal intervals.
     """
-    # 64 bits less 11: a float has 53 bits, so every interval is hit by the same number of values.
-    bits = np.frombuffer(os.urandom(8 * count), dtype=np.uint64) >> np.uint64(11)
-    return (bits.astype(np.float64) + 0.5) * 2.0**-53
+    # 64 bits less 12: a midpoint needs one bit more than its interval, and a float has 53. With one bit less to drop,
+    # midpoints above 1/2 would be rounded, the last one to 1.
+    bits = np.frombuffer(os.urandom(8 * count), dtype=np.uint64) >> np.uint64(12)
+    return (bits.astype(np.float64) + 0.5) * 2.0**-52
 
 
 def poisson_sample(rows: int, rate: float) -> NDArray[np.int64]:

@@ -173,9 +173,26 @@ def test_more_numbers_than_fit_at_once_are_all_drawn(monkeypatch):
     assert len(set(drawn.tolist())) == 20
 
 
-def test_every_number_between_0_and_1_has_53_random_bits() -> None:
-    low = (entropy.uniform(10_000) * 2**53).astype(np.uint64) & np.uint64(2**21 - 1)
+def test_every_number_between_0_and_1_has_52_random_bits() -> None:
+    low = (entropy.uniform(10_000) * 2**52).astype(np.uint64) & np.uint64(2**21 - 1)
     assert len(np.unique(low)) > 9_900, "the low bits of 10,000 numbers nearly all differ"
+
+
+@pytest.mark.parametrize(
+    ("drawn", "number"), [(b"\x00" * 8, 2.0**-53), (b"\xff" * 8, 1 - 2.0**-53)]
+)
+def test_the_outermost_draws_give_finite_noise(
+    monkeypatch: pytest.MonkeyPatch, drawn: bytes, number: float
+) -> None:
+    monkeypatch.setattr(entropy.os, "urandom", lambda count: drawn * (count // 8))
+    assert entropy.uniform(3).tolist() == [number] * 3
+    assert abs(entropy.gaussian(1, 1.0)[0]) == pytest.approx(8.21, abs=0.01)
+
+
+def test_neighbouring_draws_differ_up_to_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    bits = np.arange(2**52 - 9, 2**52, dtype=np.uint64) << np.uint64(12)
+    monkeypatch.setattr(entropy.os, "urandom", lambda _: bits.tobytes())
+    assert len(set(entropy.uniform(len(bits)).tolist())) == len(bits)
 
 
 def test_a_partys_share_has_the_scale_of_the_plan() -> None:
