@@ -171,7 +171,7 @@ class MlflowRun:
         def succeeds(what: str, action: Callable[[], object]) -> bool:
             started = time.monotonic()
             try:
-                # A call that could exceed the limit is not made: it is counted with its timeout, the most it could cost.
+                # A call that could exceed the limit is not made: it counts with its timeout, the most it could cost.
                 if self._lost + call_seconds + PROBE_SECONDS > lost_seconds:
                     raise TimeoutError("it did not respond earlier in this run")
                 action()
