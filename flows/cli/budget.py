@@ -28,7 +28,7 @@ budget = command_group("Show, cap, back up and verify the privacy ledger.")
 def show(dataset: Annotated[str | None, typer.Argument()] = None) -> Output:
     """Show cap, spent and remaining budget of one dataset or of all."""
     ledger = open_ledger(state_folder())
-    if dataset is None:
+    if not dataset:
         return _statuses(ledger, ledger.datasets())
     return _statuses(ledger, [ledger.find(dataset)])
 

@@ -120,7 +120,7 @@ def choose_columns(rows: RowsOptions) -> tuple[str, str]:
 
 def columns_of(rows: RowsOptions) -> list[str]:
     """Return the columns of a source to choose from; empty for a database, whose columns only its rows show."""
-    # A query is executed by the run alone: init would read rows to learn their columns.
+    # Only the rows of a query show its columns, so both options are needed.
     if rows.query:
         return []
     return [*first_columns(RowsRef(rows.path))]

@@ -1,7 +1,8 @@
 """Marks on fields that have no part in the id of a run, and the function that reads them.
 
 The id of a run is a digest of its settings, its task, its models and its rows. A setting is part of it unless its field
-has a mark, so a new setting that nobody marked can never make two different runs equal.
+has a mark. The location of rows or of a vocabulary is marked, so a method with tables of its own returns their content
+as `contents` of its `Method`; otherwise runs on different tables are equal.
 """
 
 from collections.abc import Mapping

@@ -14,6 +14,7 @@ import pandas as pd
 
 from connectors.interfaces.json_values import Json
 from connectors.interfaces.ledger import Charge
+from connectors.ledger.state import Entry
 from connectors.tracking.address import redact
 from flows.catalog import find_method
 from flows.engine.audit_findings import audits_of_releases, describe_audits
@@ -59,7 +60,7 @@ def record_of(run: Run, results: RunResults) -> RunRecord:
         task=card.name,
         state="done",
         **_planned(prepared),
-        **_spending(progress),
+        **_spending(progress, run.spent()),
         n_synthetic=results.synthetic.rows if results.synthetic else 0,
         iterations=tuple(progress.iterations),
         degraded=(*degraded, *describe_problems(answers, stubs)),
@@ -134,8 +135,7 @@ class _Spending(TypedDict):
     charges: tuple[Charge, ...]
 
 
-def _spending(progress: RunProgress) -> _Spending:
-    entries = progress.spent()
+def _spending(progress: RunProgress, entries: Sequence[Entry]) -> _Spending:
     # The output loses as much through a release that an earlier run paid for; only the budget does not.
     own = [entry for entry in entries if entry.run_id == progress.tools.run_id]
     return {

@@ -4,14 +4,16 @@ A flow calls steps with jobs from its run, so the flow file contains only the al
 """
 
 import json
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from prefect import get_run_logger
 
 from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.errors import ModelsDownError, TooFewTextsError, in_step
+from connectors.ledger.state import Entry
 from flows.engine.prepare import Prepared
 from flows.engine.preview import is_up
 from flows.engine.run_progress import RunProgress
@@ -52,6 +54,17 @@ class RunResults:
     written: tuple[TextTable, ...] = ()
     synthetic: ArtifactRef | None = None
     folder: str = ""
+
+
+EARLIER: Final = {
+    "facts_so_far": "iterations",
+    "generated": "generated",
+    "loss": "loss",
+    "manifest": "manifest",
+    "money": "money",
+    "started": "started",
+}
+"""Attributes of a run in earlier versions, which methods of other packages may read, with their names in `progress`."""
 
 
 class Run:
@@ -302,7 +315,25 @@ class Run:
         weights: Weights | None = None,
     ) -> None:
         """Record an iteration on the run's page, in the terminal and in MLflow; `weights` are those of the next one."""
-        self.progress.record(iteration, written, measured, weights)
+        self.progress.record(iteration, written, measured, weights or {}, self.spent())
+
+    def spent(self) -> list[Entry]:
+        """Return the ledger entries that paid for the run's output so far.
+
+        A method whose release is not in `releases` overrides it: record, summary and page state the loss of these.
+        """
+        return self.progress.spent()
+
+    # Hidden from type checks, which would otherwise accept every name.
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Return what earlier versions had as an attribute of the run and `progress` has now, and warn."""
+            if name not in EARLIER:
+                raise AttributeError(f"{type(self).__name__} has no attribute '{name}'")
+            message = f"Run: write progress.{EARLIER[name]} instead of {name}"
+            warnings.warn(message, DeprecationWarning, stacklevel=2)
+            return getattr(self.progress, EARLIER[name])
 
     def baseline_job(self) -> BaselineJob | str:
         """Return the job that measures texts without private data, or why there is nothing to measure."""

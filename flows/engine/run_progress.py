@@ -94,14 +94,14 @@ class RunProgress:
         iteration: int,
         written: Sequence[TextTable],
         measured: Mapping[str, Any],
-        weights: Weights | None = None,
+        weights: Weights,
+        entries: Sequence[Entry],
     ) -> None:
-        """Record an iteration and show it; `weights` are those of the next one."""
+        """Record an iteration and show it; `weights`: of the next one, `entries`: what the output so far has cost."""
         # A method hands in new texts or all texts so far: each counts once, in the order of writing.
         self.generated = list(dict.fromkeys([*self.generated, *written]))
-        entries = self.spent()
         privacy = finite(self.loss(entries)), len(entries)
-        facts = record_iteration(self.tools, iteration, written, measured, weights or {}, privacy)
+        facts = record_iteration(self.tools, iteration, written, measured, weights, privacy)
         self.iterations.append(facts)
         money = self.money
         state = f"iteration {iteration}  {line(facts, money['dollars'])}"

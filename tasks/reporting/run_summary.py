@@ -104,10 +104,7 @@ class RunSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunContext:
-    """Surroundings of a run: its dataset, its cost, and where it is stored and shown.
-
-    These values are in summary.json only; report.json has all others.
-    """
+    """Surroundings of a run: its dataset, its cost, and where it is stored and shown."""
 
     dataset: str
     folder: str
