@@ -190,6 +190,11 @@ def drawn_releases(entries: Sequence[Entry]) -> list[Entry]:
     return [entry for entry in entries if entry.kind in RELEASING and entry.number not in void]
 
 
+def has_released(entries: Sequence[Entry], run_id: str) -> bool:
+    """Return True if a dataset's own entries contain a release of a run, also one that was voided since."""
+    return any(entry.kind in RELEASING and entry.run_id == run_id for entry in entries)
+
+
 def exposes(event: object) -> bool:
     """Return True if an event, or an event within it, is a release without noise."""
     # Composed events contain lists of events: one part without noise exposes the whole.

@@ -19,7 +19,7 @@ from connectors.interfaces.errors import (
     WaspError,
 )
 from connectors.interfaces.rows import RowsRef
-from connectors.ledger.state import RELEASING
+from connectors.ledger.state import has_released
 from connectors.models.base.registry import check_model
 from connectors.models.transformers.model_checks import check_classifier
 from connectors.rows.headers import read_header
@@ -154,7 +154,7 @@ def _has_released(config: AnyConfig, home: Path, run_id: str) -> bool:
     ledger = open_ledger(home)
     dataset = ledger.known(dataset_of(config)[0])
     entries = ledger.history(dataset) if dataset is not None else []
-    return any(entry.kind in RELEASING and entry.run_id == run_id for entry in entries)
+    return has_released(entries, run_id)
 
 
 def _check_public(field: str, where: RowsRef, task: str) -> None:

@@ -16,7 +16,7 @@ from prefect.utilities.hashing import file_hash
 from connectors.interfaces import cancellation
 from connectors.interfaces.errors import ConfigError, ModelsDownError, TooFewTextsError, WaspError
 from connectors.interfaces.json_values import Json
-from connectors.ledger.state import RELEASING
+from connectors.ledger.state import has_released
 from flows.catalog import find_flow
 from flows.config.base import AnyConfig
 from flows.config.files import Changes, check_config, with_changes
@@ -207,11 +207,7 @@ def return_reservation(run: Run) -> str:
     name = run.tools.run_name
     if not name.dataset:
         return ""
-    if any(
-        entry.kind in RELEASING
-        for entry in run.tools.ledger.history(name.dataset)
-        if entry.run_id == name.run_id
-    ):
+    if has_released(run.tools.ledger.history(name.dataset), name.run_id):
         return (
             f"Its remaining budget is still reserved. Return it with: wasp abandon {name.run_id}."
         )
