@@ -9,11 +9,12 @@ over them.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import InitVar, dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from connectors.interfaces.earlier_names import warn_earlier
 
 if TYPE_CHECKING:
     from prefect import Flow
@@ -49,9 +50,7 @@ class FlowEntry:
 
     def __post_init__(self, continued: bool | None) -> None:
         if continued is not None:
-            warnings.warn(
-                "Method: write resumable instead of continued", DeprecationWarning, stacklevel=3
-            )
+            warn_earlier("Method", "continued", "resumable", stacklevel=3)
             object.__setattr__(self, "resumable", continued)
 
     @property

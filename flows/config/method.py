@@ -1,11 +1,11 @@
 """Typed parameters of the methods: shared fields, and the settings of WASP."""
 
-import warnings
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
+from connectors.interfaces.earlier_names import warn_earlier
 from flows.config.form import Rule, Rules, Strict
 from tasks.private.training.promise import Training
 
@@ -20,8 +20,7 @@ def declared_earlier(declaring: object, earlier: str, now: str) -> Any:
     """Return what a method of another package declares under a name of earlier versions, and warn; None without it."""
     declared = getattr(declaring, earlier, None)
     if declared is not None:
-        message = f"{type(declaring).__name__}: write {now} instead of {earlier}"
-        warnings.warn(message, DeprecationWarning, stacklevel=3)
+        warn_earlier(type(declaring).__name__, earlier, now, stacklevel=3)
     return declared
 
 

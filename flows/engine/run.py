@@ -4,7 +4,6 @@ A flow calls steps with jobs from its run, so the flow file contains only the al
 """
 
 import json
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from prefect import get_run_logger
 
 from connectors.interfaces.artifacts import ArtifactRef
+from connectors.interfaces.earlier_names import warn_earlier
 from connectors.interfaces.errors import ModelsDownError, TooFewTextsError, in_step
 from connectors.ledger.state import Entry
 from flows.engine.prepare import Prepared
@@ -331,8 +331,7 @@ class Run:
             """Return what earlier versions had as an attribute of the run and `progress` has now, and warn."""
             if name not in EARLIER:
                 raise AttributeError(f"{type(self).__name__} has no attribute '{name}'")
-            message = f"Run: write progress.{EARLIER[name]} instead of {name}"
-            warnings.warn(message, DeprecationWarning, stacklevel=2)
+            warn_earlier("Run", name, f"progress.{EARLIER[name]}", stacklevel=2)
             return getattr(self.progress, EARLIER[name])
 
     def baseline_job(self) -> BaselineJob | str:

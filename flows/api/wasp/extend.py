@@ -4,7 +4,6 @@ A package announces a method, a metric or a connector by an entry point of the g
 `wasp.connectors`. The names of runs and steps are imported on first use, because they load Prefect.
 """
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib import import_module
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces.addresses import Host, PublicFile
 from connectors.interfaces.artifacts import ArtifactRef
+from connectors.interfaces.earlier_names import warn_earlier
 from connectors.interfaces.errors import ConfigError, MissingPackageError, WaspError
 from connectors.interfaces.models import Completion, LanguageModel, ModelSpec, keep_nothing
 from connectors.interfaces.prompts import Prompt
@@ -81,21 +81,15 @@ _MODULES = {
 
 def Releases(guarantee: Guarantee[Any], releases: Sequence[Any] = ()) -> Guarantee[Any]:
     """Return a guarantee with these releases: the name that methods of earlier versions use."""
-    _warn("Releases", "replace(guarantee, releases=...)")
+    warn_earlier("wasp.extend", "Releases", "replace(guarantee, releases=...)", stacklevel=2)
     return replace(guarantee, releases=(*guarantee.releases, *releases))
 
 
 def __getattr__(name: str) -> Any:
     """Import the names of runs and steps on first use; return what has an earlier name."""
     if name in EARLIER:
-        _warn(name, EARLIER[name])
+        warn_earlier("wasp.extend", name, EARLIER[name], stacklevel=2)
         return globals()[EARLIER[name]]
     if name not in _MODULES:
         raise AttributeError(f"module 'wasp.extend' has no attribute '{name}'")
     return getattr(import_module(_MODULES[name]), name)
-
-
-def _warn(earlier: str, now: str) -> None:
-    # Three levels up is the line of the plug-in.
-    message = f"wasp.extend: write {now} instead of {earlier}"
-    warnings.warn(message, DeprecationWarning, stacklevel=3)
