@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 ROOMS_OF_STEPS: Final = ("writing", "students", "private", "guidance", "evaluation")
 """Packages of tasks/ whose modules declare versions."""
 
-_VERSIONS: dict[str, int] = {}
-_DECLARED_IN: dict[str, str] = {}
+_DECLARED: dict[str, tuple[str, int]] = {}
+"""The module that declares each kind of key, and its version."""
 
 
 def declare_versions(module: str, versions: Mapping[str, int]) -> None:
@@ -30,23 +30,21 @@ def declare_versions(module: str, versions: Mapping[str, int]) -> None:
     """
     for kind, version in versions.items():
         # One owner of each kind, or two steps could give one key to different results.
-        if _DECLARED_IN.setdefault(kind, module) != module:
-            raise ValueError(
-                f"Keys '{kind}' are declared in {_DECLARED_IN[kind]} and in {module}. Rename one."
-            )
-        _VERSIONS[kind] = version
+        owner, _ = _DECLARED.setdefault(kind, (module, version))
+        if owner != module:
+            raise ValueError(f"Keys '{kind}' are declared in {owner} and in {module}. Rename one.")
 
 
 def all_versions() -> dict[str, int]:
     """Return the version of every kind of key."""
     _import_steps()
-    return dict(_VERSIONS)
+    return {kind: version for kind, (_, version) in _DECLARED.items()}
 
 
 def declaring_modules() -> dict[str, str]:
     """Return the name of the module that declares each kind of key."""
     _import_steps()
-    return dict(_DECLARED_IN)
+    return {kind: module for kind, (module, _) in _DECLARED.items()}
 
 
 @cache
@@ -62,9 +60,10 @@ def _import_steps() -> None:
 def step_key(kind: str, parameters: dict[str, object], inputs: dict[str, str]) -> StepKey:
     """Return a key of this kind in its current version."""
     # The module that makes a key need not import the one that declares its version.
-    if kind not in _VERSIONS:
+    if kind not in _DECLARED:
         _import_steps()
-    return StepKey(kind, _VERSIONS[kind], parameters, inputs)
+    _, version = _DECLARED[kind]
+    return StepKey(kind, version, parameters, inputs)
 
 
 def make_once(

@@ -34,15 +34,11 @@ def test_what_a_method_says_it_spent_is_recorded() -> None:
         def spent(self) -> list[Any]:
             return ["an exposure"]
 
-        def record_spent(self) -> list[Any]:
-            seen: list[Any] = []
-            self.progress = cast(
-                RunProgress, SimpleNamespace(record=lambda *values: seen.append(values))
-            )
-            self.record(3, (), {})
-            return seen
-
-    assert run_of(Exposing).record_spent() == [(3, (), {}, {}, ["an exposure"])]
+    recorded: list[Any] = []
+    run = run_of(Exposing)
+    run.progress.record = lambda *values: recorded.append(values)  # type: ignore[method-assign]
+    run.record(3, (), {})
+    assert recorded == [(3, (), {}, {}, ["an exposure"])]
 
 
 def test_entries_without_a_known_loss_state_none() -> None:
