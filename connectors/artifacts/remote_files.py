@@ -35,7 +35,7 @@ SECONDS = 60.0
 SLOWEST = 100_000
 """A transfer times out after these seconds, plus a second for each `SLOWEST` bytes."""
 ABSENT = (FileNotFoundError, IsADirectoryError)
-# By default a client waits for minutes in retries of its own, and a run looks as if it hung.
+# By default a client retries for minutes, and a run looks as if it hung.
 _OPTIONS: dict[str, Json] = {
     "s3fs": {
         "config_kwargs": {

@@ -183,7 +183,7 @@ def _is_valid(engine: Engine, query: str) -> bool:
     alias = "AS wasp_rows"
     if engine.dialect.name == "oracle":  # it refuses AS before the alias of a table
         alias = "wasp_rows"
-    # On a line of its own: the query can end in a comment.
+    # On a separate line: the query can end in a comment.
     probe = f"SELECT * FROM ({query.strip().rstrip(';')}\n) {alias} WHERE 1 = 0"  # noqa: S608  (checked by check_query)
     try:
         with _reading(engine) as connection:

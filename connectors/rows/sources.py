@@ -43,7 +43,7 @@ FIRST_CHARACTERS = 1 << 16
 """Characters in which the first line of a file is searched."""
 MAX_DIGITS = 4000
 """Longest integer of JSON that is read as a number; Python converts at most 4300 digits."""
-# By default the rest of a longer cell would be read as rows of its own.
+# By default the rest of a longer cell would be read as further rows.
 csv.field_size_limit(2**31 - 1)
 
 

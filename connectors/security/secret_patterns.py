@@ -98,7 +98,7 @@ def hide_secrets(value: Any) -> Any:
         shown = {}
         for name, item in value.items():
             shown[name] = hide_secrets(item)
-            # With its name: a password has no form of its own.
+            # With its name: a password has no recognisable form.
             if isinstance(item, str) and any(find_secrets({name: item})):
                 shown[name] = HIDDEN
         return shown

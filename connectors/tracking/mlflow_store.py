@@ -272,7 +272,7 @@ def server_version(uri: str) -> int:
     if uri.startswith("http"):
         stated = http_request(get_default_host_creds(uri), "/version", "GET").text
         major = stated.strip().partition(".")[0]
-    if not major.isdigit():  # a proxy can reply with a page of its own
+    if not major.isdigit():  # a proxy can reply with another page
         major = VERSION.partition(".")[0]
     return int(major)
 

@@ -197,7 +197,7 @@ def verify_bundle(
     code = 0
     if result["problems"]:
         code = 1
-    # A sound bundle of an unknown sender is no proof: anyone can sign with a key of their own.
+    # A sound bundle of an unknown sender is no proof: anyone can sign with another key.
     elif not result["key_known"]:
         code = 3
     return Output(result, bundle.format_verification, code)

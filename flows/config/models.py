@@ -178,7 +178,7 @@ class Plm(Strict):
         """The price of the shipped list, for a model at its vendor's own address without a price of its own."""
         if self.price is not None:
             return None
-        # Another address of a known model has prices of its own.
+        # Another address of a known model has other prices.
         if self.endpoint or self.options.get("endpoint") or self.options.get("endpoints"):
             return None
         return listed_prices().get((self.connector, self.model))

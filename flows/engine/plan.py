@@ -111,7 +111,7 @@ def numbers_of(config: AnyConfig) -> ForecastPlan:
     lengths = measured_lengths(RunTools(config, state_folder()))
     plan = plan_of(config, card, guarantee, lengths)
     budget: Json | None = None
-    # Each party has a ledger and a cap of its own, which this machine cannot read.
+    # Each party has a separate ledger and cap, which this machine cannot read.
     if plan["events"] and config.parties is None:
         require_unit(config, state_folder())
         name, is_public = dataset_of(config)

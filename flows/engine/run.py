@@ -181,7 +181,7 @@ class Run:
                 listed=self.config.plms[number].is_listed,
             )
             jobs.append(job)
-            # Positions continue over models and rounds: each text of a run has a number of its own.
+            # Positions continue over models and rounds: each text of a run has its number.
             offset += count
         return jobs
 

@@ -60,7 +60,7 @@ def map_points(
         test_labels, test = _points(tools, test_rows, seed)
     if shown_rows is not None:
         _, shown = _points(tools, shown_rows, seed)
-    # One projection of all points: axes of their own would not be comparable.
+    # One projection of all points: separate axes would not be comparable.
     points = map_2d(np.concatenate([vectors, test, shown]))
     pairs = [(float(x), float(y)) for x, y in points]
     first = len(vectors)

@@ -286,7 +286,7 @@ def _upgraded(values: Mapping[str, Any]) -> dict[str, Any]:
         released = [
             Released(kind, kind, plan[key]) for key, kind in earlier.items() if plan.get(key)
         ]
-        # Votes had no field of their own: noise without another main release was theirs.
+        # Votes had no separate field: noise without another main release was theirs.
         if not {release.kind for release in released} - {"moments", "teachers"} and plan["sigma"]:
             released = [Released("votes", "votes"), *released]
         plan["released"] = [asdict(release) for release in released]

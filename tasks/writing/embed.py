@@ -44,7 +44,7 @@ def embed_blocks(
             computed = _checked(embedder, embedder.embed(distinct, advance), len(distinct))
             vectors = dict(zip(distinct, computed, strict=True))
         rows = [recurring[text] if text in recurring else vectors[text] for text in block]
-        # An array of no rows has no dimension of its own.
+        # An array of no rows states no dimension.
         yield np.array(rows, np.float32).reshape(len(block), embedder.dimension)
         if advance is not None and len(block) > len(distinct):
             advance(len(block) - len(distinct))

@@ -131,7 +131,7 @@ class Recording:
         )
         if self.cost_budget is not None and not hasattr(self.inner, "complete_claimed"):
             self.cost_budget.pay(self.name, key, completion.dollars, completion.estimated)
-        # One lock for the write and its note: `_remember` of another thread must not see a draw of its own as new.
+        # One lock for the write and its note: `_remember` in another thread must not take this draw for a new one.
         with self._lock:
             seconds = call.seconds_since_last()
             final = self.store.put(

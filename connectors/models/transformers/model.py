@@ -284,7 +284,7 @@ class HfModel:
 
         ids, mask = pad(loaded, [request.ids for request in batch], on_right=loaded.seq2seq)
         start = ids.shape[1]
-        if loaded.seq2seq:  # a decoder starts with one token of its own
+        if loaded.seq2seq:  # a decoder starts with an additional token
             start = 1
         end = ids.shape[1] + max(request.new for request in batch)
         gumbel = Gumbel([request.seed for request in batch], loaded.device)

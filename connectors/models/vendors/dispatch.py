@@ -1,6 +1,6 @@
 """Dispatch of prompts over the endpoints of a model: each call that ends starts the next."""
 
-# The life of a request, in one event loop without locks of its own:
+# The life of a request, in one event loop, which needs no lock:
 # 1. Claim: `next_request` claims a few prompts in the store. It leaves out those that are stored, or that another
 #    process requests now: nobody pays for a completion twice.
 # 2. Reserve: `start_call` takes a slot of the least loaded endpoint, then reserves the worst price of the call in the

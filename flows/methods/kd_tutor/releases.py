@@ -32,7 +32,7 @@ def kd_releases(config: KdTutorConfig) -> Guarantee[Release]:
     """
     delta = config.privacy.delta
     counts_labels = config.class_balance != "balanced"
-    # A training has a delta of its own: with the whole delta for each, both together would exceed the promised one.
+    # A training has a separate delta: with the whole delta for each, both together would exceed the promised one.
     if counts_labels and config.method.training is not None:
         delta /= 2
     releases: list[Release] = []

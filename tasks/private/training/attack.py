@@ -75,7 +75,7 @@ class TrainingAttack(Attack):
         included = np.frombuffer(os.urandom(canaries), dtype=np.uint8) % 2 == 1
         seen = self._observe(np.flatnonzero(included), canaries)
         scores = seen.sum(axis=0)[:, 0]
-        # Each share of guesses is a test of its own; together they keep the confidence.
+        # Each share of guesses is a separate test; together they keep the confidence.
         doubt = (1 - confidence) / len(GUESSED)
         strengths = [guess_coins(scores, included, share, noise, 1 - doubt) for share in GUESSED]
         advance(canaries)
