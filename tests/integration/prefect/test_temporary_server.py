@@ -20,8 +20,9 @@ from flows.runtime.state_folder import prepare_environment
 prepare_environment()
 from flows.runtime.prefect_server import require_server
 require_server()
-print("started", flush=True)
 try:
+    # Inside, for a signal may come as soon as the line is read.
+    print("started", flush=True)
     time.sleep(600)
 except KeyboardInterrupt:
     print("interrupted", flush=True)

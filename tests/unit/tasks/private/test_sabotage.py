@@ -192,11 +192,12 @@ def test_less_noise_behind_the_ledger_is_seen(location: str, kind: str, monkeypa
     ],
     ids=lambda privacy: privacy.part,
 )
-def test_half_of_the_laplace_noise_is_seen_in_as_many_trials_as_an_audit_has(
+def test_half_of_the_laplace_noise_is_seen_in_2000_trials(
     privacy: Any, factor: int, monkeypatch: Patch
 ) -> None:
     laplace = dp.m.make_laplace
     monkeypatch.setattr(
         dp.m, "make_laplace", lambda *space, scale: laplace(*space, scale=scale / factor)
     )
-    assert not part(privacy).findings(1000)[0].passed
+    # 1,000 trials, the default of an audit, miss half of the noise of answers in 1.2 % of audits; these in 4 of 10^7.
+    assert not part(privacy).findings(2000)[0].passed
