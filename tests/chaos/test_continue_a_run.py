@@ -215,7 +215,9 @@ def world(api: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[
         ]
         if "disk_full" in request.node.name:
             request.getfixturevalue("disk")
-        with served(pipeline, f"chaos-{tmp_path.name}", values(plms=plms)) as deployment:
+        # The folders of two workers of pytest, which share a Prefect server, differ in their parent alone.
+        name = f"chaos-{tmp_path.parent.name}-{tmp_path.name}"
+        with served(pipeline, name, values(plms=plms)) as deployment:
             yield World(pipeline, server, deployment)
 
 
