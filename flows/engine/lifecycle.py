@@ -4,7 +4,7 @@ import inspect
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial, update_wrapper
 from pathlib import Path
 from typing import Any, TypeVar
@@ -264,7 +264,8 @@ def _announce(run: Run) -> None:
     plan = {**planned, "warnings": list(prepared.warnings)}
     page.defer(lambda: _tag(run))
     earlier = manifest.values["prefect_run_id"]
-    page.defer(lambda: end_left_tasks(earlier))
+    began = datetime.now(UTC)
+    page.defer(lambda: end_left_tasks(earlier, began))
     flow_run_id = runtime.flow_run.id
     manifest.update(prefect_run_id=str(flow_run_id) if flow_run_id else None, plan=plan)
     run_page.show_plan(plan)

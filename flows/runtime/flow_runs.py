@@ -5,6 +5,7 @@ Tasks that a dead process left open or that are fatal for a run which stops late
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -26,25 +27,26 @@ ENDED = "wasp.flow-run.ended"
 the automation mark a finished run as crashed."""
 
 
-def end_left_tasks(earlier: str | None) -> None:
+def end_left_tasks(earlier: str | None, began: datetime) -> None:
     """Mark the open task runs of earlier attempts as crashed; called by the run that holds their lock.
 
     Args:
         earlier: id of the flow run that executed this run before, which may be the current one (Retry).
+        began: a moment before the first step of the current attempt. This call may come later than that step: a pending
+            task run of the current attempt looks like one of an earlier attempt, but it is younger.
     """
     own = runtime.flow_run.id
-    attempt = runtime.flow_run.run_count
     if own is not None:
-        crash_open_tasks(str(own), attempt)
+        crash_open_tasks(str(own), began)
     if earlier is not None and earlier != str(own):
         crash_open_tasks(earlier)
 
 
-def crash_open_tasks(flow_run: str, before: int | None = None) -> None:
-    """Mark the open task runs of a flow run, whose process is dead, as crashed; with `before`, of earlier attempts."""
+def crash_open_tasks(flow_run: str, before: datetime | None = None) -> None:
+    """Mark the open task runs of a flow run, whose process is dead, as crashed; with `before`, only older ones."""
     with get_client(sync_client=True) as client:
         for task in _tasks(client, flow_run, {"type": {"any_": ["RUNNING", "PENDING"]}}):
-            if before is None or int(task.flow_run_run_count) < before:
+            if before is None or (task.state is not None and task.state.timestamp < before):
                 _set(client, task, Crashed(message="The process of this attempt died."))
 
 
