@@ -34,7 +34,10 @@ from connectors.security.secrets import NO_KEY, read_secret
 Options = TypeVar("Options", bound=VendorOptions)
 
 VERSION = 1
-"""Part of `identity`; raise it whenever the same prompt would be sent in another form."""
+"""Part of `identity`; raise it whenever the same prompt would be sent in another form.
+
+A request for several completions has the same form: a completion may belong to a request of its own or to a shared one.
+"""
 
 CONNECT_SECONDS = 10.0
 """Longest time to connect. Shorter than a call's, because only a call that was sent may have been billed."""

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from connectors.interfaces import cancellation
-from connectors.interfaces.errors import TemporaryError, WaspError
+from connectors.interfaces.errors import MoneyError, TemporaryError, WaspError
 from connectors.interfaces.json_values import Json
 from connectors.interfaces.models import Completion, Keep, Usage
 from connectors.interfaces.prompts import Prompt
@@ -267,6 +267,12 @@ class Dispatch:
             worst = self.model.worst_dollars(body)
             budget = self.cost_budget
             reservation = budget.reserve(worst, timeout) if budget else Reservation(worst)
+        except MoneyError:
+            if len(request.positions) == 1:
+                raise
+            # The money left may pay for fewer completions.
+            self.split(request, 1)
+            return 0.0
         finally:
             if reservation is None:
                 limiter.give_back()
@@ -293,11 +299,15 @@ class Dispatch:
         if not self.waiting or self.waiting[0][0] > now:
             return None
         # Since it was claimed, the server may have returned fewer completions than another request asked for.
-        while len(self.waiting[0][1].positions) > self.model.max_choices:
-            _, request = heapq.heappop(self.waiting)
-            for part_of_it in request.parts(self.model.max_choices):
-                heapq.heappush(self.waiting, (now, part_of_it))
-        return self.waiting[0][1]
+        while len((request := self.waiting[0][1]).positions) > self.model.max_choices:
+            self.split(request, self.model.max_choices)
+        return request
+
+    def split(self, request: _Request, size: int) -> None:
+        """Replace the first of `waiting`, this request, by requests of at most `size` prompts each."""
+        since, _ = heapq.heappop(self.waiting)
+        for part in request.parts(size):
+            heapq.heappush(self.waiting, (since, part))
 
     def body(self, request: _Request) -> Json:
         """Return the body of the next call of a request; after an empty completion it has another seed.

@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from connectors.interfaces.errors import FinalError
+from connectors.interfaces.errors import FinalError, MoneyError
 from connectors.interfaces.models import ModelSpec, Usage
 from connectors.models.base.completion_cache import Recording
 from connectors.models.base.completion_store import CompletionStore
@@ -49,8 +49,8 @@ def paying(server, folder, most=None, **options):
     return Recording(opened(server, **options), store, cost_budget=budget)
 
 
-def asked(server):
-    """Return the number of completions that each request asked for."""
+def requested(server):
+    """Return the number of completions that each request is for."""
     return [request.body.get("n", 1) for request in server.requests]
 
 
@@ -58,7 +58,7 @@ def check_usage(completions, server):
     """Compare the usage of completions with what the server billed: each prompt once, seven tokens for each text."""
     usage = sum((completion.usage for completion in completions), Usage())
     assert usage.tokens_in == 11 * server.count
-    assert usage.tokens_out == 7 * sum(asked(server))
+    assert usage.tokens_out == 7 * sum(requested(server))
     expected = (usage.tokens_in * 2 + usage.tokens_out * 10) / 1e6
     assert usage.dollars == pytest.approx(expected)
 
@@ -66,7 +66,7 @@ def check_usage(completions, server):
 def test_equal_prompts_are_one_request_and_the_prompt_is_paid_once(server, tmp_path):
     model = paying(server, tmp_path)
     completions = model.complete(writings(12, same=4))
-    assert asked(server) == [4, 4, 4]
+    assert requested(server) == [4, 4, 4]
     assert set(server.prompts.values()) == {1}
     assert len({completion.text for completion in completions}) == 12
     check_usage(completions, server)
@@ -79,7 +79,7 @@ def test_equal_prompts_are_one_request_and_the_prompt_is_paid_once(server, tmp_p
 
 def test_more_equal_prompts_than_a_request_may_have_are_several_requests(server):
     opened(server).complete(writings(MAX_CHOICES + 3, same=MAX_CHOICES + 3))
-    assert sorted(asked(server)) == [3, MAX_CHOICES]
+    assert sorted(requested(server)) == [3, MAX_CHOICES]
 
 
 def test_prompts_with_different_texts_are_single_requests(server):
@@ -89,7 +89,7 @@ def test_prompts_with_different_texts_are_single_requests(server):
 
 def test_legacy_completions_have_choices_too(server):
     completions = opened(server, api="completions").complete(writings(3, same=3))
-    assert asked(server) == [3]
+    assert requested(server) == [3]
     assert len({completion.text for completion in completions}) == 3
 
 
@@ -103,7 +103,7 @@ def test_an_api_without_choices_gets_single_requests(server):
 @pytest.mark.parametrize("extra", [{"n": 2}, {"best_of": 3}], ids=str)
 def test_a_number_of_choices_in_extra_is_left_as_it_is(server, extra):
     opened(server, extra=extra).complete(writings(3, same=3))
-    assert asked(server) == [extra.get("n", 1)] * 3
+    assert requested(server) == [extra.get("n", 1)] * 3
 
 
 @pytest.mark.parametrize("returned", [1, 2, 3])
@@ -118,20 +118,20 @@ def test_prompts_without_a_choice_are_sent_one_at_a_time(server, tmp_path, retur
     model = paying(server, tmp_path, concurrency=1)
     completions = model.complete(writings(8, same=4))
     assert len({completion.text for completion in completions}) == 8
-    assert asked(server)[0] == 4
-    assert asked(server).count(4) == 1, "later requests ask for no more than the server returns"
+    assert requested(server)[0] == 4
+    assert requested(server).count(4) == 1, "later requests are for no more than the server returns"
     assert model.max_choices == returned
     usage = sum((completion.usage for completion in completions), Usage())
     assert (usage.tokens_in, usage.tokens_out) == (11 * server.count, 7 * 8)
 
 
-def test_a_server_that_copies_one_choice_is_asked_for_one_at_a_time(server, tmp_path):
+def test_a_server_that_copies_one_choice_gets_one_prompt_at_a_time(server, tmp_path):
     server.plan = lambda request: several(
         request, [f"{request.body['seed']} and some words."] * request.body.get("n", 1)
     )
     model = paying(server, tmp_path, concurrency=1)
     completions = model.complete(writings(8, same=4))
-    assert asked(server) == [4] + [1] * 7
+    assert requested(server) == [4] + [1] * 7
     assert len({completion.text for completion in completions}) == 8
     check_usage(completions, server)
     assert model.cost_budget.spent == pytest.approx(sum(c.dollars for c in completions))
@@ -146,19 +146,19 @@ def test_a_server_that_copies_one_choice_is_asked_for_one_at_a_time(server, tmp_
     ],
     ids=lambda reply: str(reply.status),
 )
-def test_a_server_that_refuses_several_choices_is_asked_for_one_at_a_time(server, refusal):
+def test_a_server_that_refuses_several_choices_gets_one_prompt_at_a_time(server, refusal):
     server.plan = lambda request: refusal if request.body.get("n", 1) > 1 else ok(request)
     completions = opened(server, concurrency=1).complete(writings(8, same=4))
     assert [completion.finish_reason for completion in completions] == ["stop"] * 8
     assert len({completion.text for completion in completions}) == 8
     refused = 2 if refusal.status == 500 else 1
-    assert Counter(asked(server)) == {4: refused, 1: 8}
+    assert Counter(requested(server)) == {4: refused, 1: 8}
 
 
 def test_a_request_that_is_turned_away_is_sent_again_as_it_was(server):
     server.script.extend([failure(429, headers={"retry-after": "0.01"})] * 2)
     opened(server).complete(writings(4, same=4))
-    assert asked(server) == [4, 4, 4]
+    assert requested(server) == [4, 4, 4]
 
 
 def test_a_late_request_for_several_choices_is_split_and_counted_as_paid(server, tmp_path):
@@ -170,7 +170,7 @@ def test_a_late_request_for_several_choices_is_split_and_counted_as_paid(server,
     server.plan = late
     model = paying(server, tmp_path, timeout=0.5)
     completions = model.complete(writings(3, same=3))
-    assert sorted(asked(server)) == [1, 1, 1, 3]
+    assert sorted(requested(server)) == [1, 1, 1, 3]
     assert [completion.finish_reason for completion in completions] == ["stop"] * 3
     total = sum(completion.dollars for completion in completions)
     assert model.cost_budget.spent == pytest.approx(total)
@@ -183,7 +183,7 @@ def test_a_choice_without_text_is_requested_again_alone(server, tmp_path):
     )
     model = paying(server, tmp_path)
     completions = model.complete(writings(3, same=3))
-    assert asked(server) == [3, 1]
+    assert requested(server) == [3, 1]
     assert all(completion.text for completion in completions)
     assert server.requests[1].body["seed"] == 2, "prompt 1 has another seed after an empty text"
     assert sum(c.dollars for c in completions) == pytest.approx(model.cost_budget.spent)
@@ -197,6 +197,18 @@ def test_the_reservation_covers_all_choices(server, tmp_path):
     assert eight - single == pytest.approx(7 * prompt.max_tokens * PRICE["output"] / 1e6)
 
 
+def test_money_for_fewer_choices_is_spent_one_at_a_time(server, tmp_path):
+    model = opened(server)
+    (prompt,) = writings(1)
+    worst = model.worst_dollars(model.request_several(prompt, 1))
+    paid = (11 * 2 + 7 * 10) / 1e6
+    recording = paying(server, tmp_path, most=worst + 2.5 * paid, concurrency=1)
+    with pytest.raises(MoneyError, match=r"limits\.max_dollars"):
+        recording.complete(writings(8, same=8))
+    assert requested(server) == [1, 1, 1]
+    assert recording.cost_budget.spent == pytest.approx(3 * paid)
+
+
 def test_all_choices_are_stored_before_an_error_of_the_caller_ends_the_work(server, tmp_path):
     def fail(position, completion):
         raise FinalError("enough")
@@ -205,7 +217,7 @@ def test_all_choices_are_stored_before_an_error_of_the_caller_ends_the_work(serv
     with pytest.raises(FinalError, match="enough"):
         model.complete(writings(4, same=4), fail)
     assert len(paying(server, tmp_path).complete(writings(4, same=4))) == 4
-    assert asked(server) == [4]
+    assert requested(server) == [4]
 
 
 CHILD = """
@@ -227,6 +239,6 @@ def test_after_kill_9_only_requests_in_flight_are_sent_again(server, tmp_path):
     model = recording("openai", server.url, tmp_path)
     completions = model.complete(writings(400, same=4))
     assert [completion.finish_reason for completion in completions] == ["stop"] * 400
-    assert sum(asked(server)) <= 400 + 4 * IN_FLIGHT
+    assert sum(requested(server)) <= 400 + 4 * IN_FLIGHT
     counts = model.store.completion_counts(model.store_key)
     assert (len(counts), set(counts.values())) == (400, {1}), "no completion was stored twice"

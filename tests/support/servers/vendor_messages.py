@@ -104,7 +104,7 @@ def choice_of(request: Request, text: str | None, finish: str, index: int = 0) -
 
 
 def several(request: Request, texts: list[str | None] | None = None) -> Reply:
-    """Return an answer with as many choices as the request asks for, or with these texts; each has 7 tokens."""
+    """Return an answer with as many choices as the request is for, or with these texts; each has 7 tokens."""
     if texts is None:
         texts = [
             f"{text_for(request)} Choice {index}." for index in range(request.body.get("n", 1))
