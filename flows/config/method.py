@@ -1,6 +1,8 @@
 """Typed parameters of the methods: shared fields, and the settings of WASP."""
 
 from dataclasses import dataclass
+from functools import partial
+from operator import eq
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
@@ -60,6 +62,20 @@ Samples = Annotated[
     int, Field(ge=1, le=10_000_000, description="Number of synthetic texts in the result (N).")
 ]
 
+MAX_TEXTS_PER_PROMPT = 64
+TextsPerPrompt = Annotated[
+    int,
+    Field(
+        ge=1,
+        le=MAX_TEXTS_PER_PROMPT,
+        # Earlier versions had no such field: at 1 it must not change the id of a run.
+        exclude_if=partial(eq, 1),
+        description="Consecutive texts of a class from one prompt: they share its examples and attribute and differ in "
+        "their seed. More than 1 computes or pays the prompt once for all of them. 1: a draw for each text (papers).",
+    ),
+]
+"""For methods whose prompts show examples drawn at random. Variations and seeded prompts each have another content."""
+
 
 class AnyMethod(Strict):
     """Settings shared by all methods."""
@@ -101,6 +117,11 @@ class AnyMethod(Strict):
         return False
 
 
+def texts_per_prompt(method: AnyMethod) -> int:
+    """Return how many texts share one draw of examples; 1 for methods without such draws."""
+    return int(getattr(method, "texts_per_prompt", 1))
+
+
 class SingleRound(AnyMethod):
     """Base of methods that write all texts at once, without votes."""
 
@@ -140,6 +161,7 @@ class WaspMethod(RoundsMethod):
         description="Votes per record (Q) for its nearest and for its furthest texts.",
     )
     examples: int = Field(8, ge=2, le=64, description="Examples per prompt (S), half of them bad.")
+    texts_per_prompt: TextsPerPrompt = 1
     contrast: bool = Field(True, description="Show bad examples in addition to good ones.")
     weighting: bool = Field(True, description="Let better models generate more texts.")
     weights_by: Literal["linear", "softmax"] = Field(

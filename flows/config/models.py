@@ -19,6 +19,8 @@ from flows.config.removed import refuse_removed
 
 PAID = ("anthropic", "litellm", "openai")
 """Connectors of hosted models, whose calls may cost money."""
+SEVERAL_CHOICES = ("litellm", "openai")
+"""Connectors that send equal prompts as one request for several completions and pay the prompt once."""
 WITH_MODEL = (*PAID, "fill_mask", "hf", "ngram", "recorded")
 """Connectors that need the name of a model."""
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"

@@ -3,15 +3,18 @@
 A user or an approver sees it before private data is opened and before a model is called.
 """
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 
 from connectors.interfaces.errors import ConfigError, WaspError
 from connectors.interfaces.json_values import Json
 from connectors.models.base.completion_store import CompletionStore, Lengths
+from connectors.models.vendors.openai import MAX_CHOICES
 from flows.config.base import AnyConfig
 from flows.config.files import read_stored
-from flows.config.method import PlannedCalls
+from flows.config.method import PlannedCalls, texts_per_prompt
+from flows.config.models import SEVERAL_CHOICES
 from flows.config.paths import dataset_of
 from flows.config.task_files import load_task
 from flows.engine.checks import problems_of, raise_problems
@@ -32,6 +35,7 @@ from tasks.reporting.run_plan import (
     ForecastPlan,
     PlannedEmbedding,
     PlannedPrivacy,
+    PlannedSaving,
     PlannedWriting,
     RunPlan,
 )
@@ -183,7 +187,7 @@ def _planned_writing(
     ]
     # Models write concurrently, so the slowest one decides; one unknown speed makes the duration unknown.
     slowest = max(minutes, default=0.0)
-    return {
+    writing: PlannedWriting = {
         "task": card.name,
         "models": [plm.name for plm in config.models],
         "lists": [plm.name for plm in config.plms if plm.is_listed],
@@ -196,6 +200,27 @@ def _planned_writing(
         "measured": sorted(cached),
         "minutes_of_writing": slowest if len(minutes) == len(config.models) else None,
         "max_dollars": config.limits.max_dollars,
+    }
+    if saved := _saved(config, card, cached):
+        writing["shared_prompts"] = saved
+    return writing
+
+
+def _saved(
+    config: AnyConfig, card: TaskCard, cached: Mapping[str, Lengths]
+) -> PlannedSaving | None:
+    """Return what texts that share a prompt save; None if no paid model shares prompts."""
+    tokens = {
+        plm.name: _tokens_in(config, card, plm.name, cached.get(plm.name), is_shared=False)
+        - _tokens_in(config, card, plm.name, cached.get(plm.name))
+        for plm in config.models
+    }
+    if not any(tokens.values()):
+        return None
+    return {
+        "texts_per_prompt": texts_per_prompt(config.method),
+        "tokens_in": round(sum(tokens.values())),
+        "dollars": _dollars(config, {name: (read, 0.0) for name, read in tokens.items()}),
     }
 
 
@@ -247,15 +272,43 @@ def _tokens(
     config: AnyConfig, card: TaskCard, model: str, lengths: Lengths | None
 ) -> tuple[float, float]:
     """Return the input and output tokens of one model, with an equal share of the calls to its group of models."""
-    characters = sum(share * _characters(card, calls) for calls, share in _shares(config, model))
-    per_token = CHARACTERS_PER_TOKEN
     tokens_out: float = card.max_tokens
     if lengths is not None:
         tokens_out = lengths.tokens_out
-        # A server that reports no tokens stores zeros.
-        if lengths.tokens_in > 0:
-            per_token = lengths.characters / lengths.tokens_in
-    return characters / per_token, _calls(config, model) * tokens_out
+    tokens_in = _tokens_in(config, card, model, lengths)
+    return tokens_in, _calls(config, model) * tokens_out
+
+
+def _tokens_in(
+    config: AnyConfig, card: TaskCard, model: str, lengths: Lengths | None, is_shared: bool = True
+) -> float:
+    """Return the input tokens of one model; with `is_shared`, a prompt of several texts counts once."""
+    characters = 0.0
+    for calls, share in _shares(config, model):
+        requests = share
+        if is_shared and not calls.is_variation:
+            requests = share * _requests_per_text(config, model)
+        characters += requests * _characters(card, calls)
+    per_token = CHARACTERS_PER_TOKEN
+    # A server that reports no tokens stores zeros.
+    if lengths is not None and lengths.tokens_in > 0:
+        per_token = lengths.characters / lengths.tokens_in
+    return characters / per_token
+
+
+def _requests_per_text(config: AnyConfig, model: str) -> float:
+    """Return the requests of a model for a text: 1, or less if equal prompts are one request."""
+    texts = texts_per_prompt(config.method)
+    (plm,) = (plm for plm in config.models if plm.name == model)
+    extra = plm.options.get("extra") or {}
+    # Without a second try, or with an own number of completions, each prompt is one request.
+    if (
+        plm.connector not in SEVERAL_CHOICES
+        or plm.options.get("tries") == 1
+        or {"n", "best_of"} & set(extra)
+    ):
+        return 1.0
+    return math.ceil(texts / MAX_CHOICES) / texts
 
 
 def _calls(config: AnyConfig, model: str) -> float:

@@ -11,6 +11,7 @@ from connectors.interfaces.prompts import Prompt
 from connectors.interfaces.traffic import Traffic, state_of, traffic_of
 from flows.catalog import find_method
 from flows.config.base import AnyConfig
+from flows.config.method import texts_per_prompt
 from flows.config.task_files import load_task
 from flows.engine.checks import require_models
 from flows.engine.tools import RunTools
@@ -103,5 +104,13 @@ def sample_prompts(
     if phrases is not None:
         seeding = phrases(tools, card)
     listed = tools.config.plms[number].is_listed
-    job = WriteJob(card, plm, plm_index=number, iteration=iteration, seed=seed, listed=listed)
+    job = WriteJob(
+        card,
+        plm,
+        plm_index=number,
+        iteration=iteration,
+        seed=seed,
+        listed=listed,
+        texts_per_prompt=texts_per_prompt(tools.config.method),
+    )
     return first_prompts(WritingRequest(job, counts, seeding=seeding))

@@ -14,6 +14,7 @@ from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.earlier_names import warn_earlier
 from connectors.interfaces.errors import ModelsDownError, TooFewTextsError, in_step
 from connectors.ledger.state import Entry
+from flows.config.method import texts_per_prompt
 from flows.engine.prepare import Prepared
 from flows.engine.preview import is_up
 from flows.engine.run_progress import RunProgress
@@ -154,6 +155,7 @@ class Run:
             iteration=0,
             seed=seed,
             examples_per_prompt=examples,
+            texts_per_prompt=texts_per_prompt(self.config.method),
         )
 
     def write_jobs(

@@ -24,6 +24,8 @@ class EvolutionRun(Run):
             self.base_job,
             iteration=iteration,
             examples_per_prompt=0,
+            # Each prompt shows another text to vary.
+            texts_per_prompt=1,
             earlier=(table.samples,),
             manner=manner,
             parents=(table.samples,),

@@ -5,9 +5,17 @@ Its keys are stored in manifests and printed by `wasp plan --json`, so they do n
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 from connectors.interfaces.json_values import Json
+
+
+class PlannedSaving(TypedDict):
+    """Input tokens and dollars that texts of one prompt save at models that bill the prompt once."""
+
+    texts_per_prompt: int
+    tokens_in: int
+    dollars: float
 
 
 class PlannedWriting(TypedDict):
@@ -15,6 +23,7 @@ class PlannedWriting(TypedDict):
 
     `lists`: models whose prompts are beginnings of lists. `measured`: models with stored completions, which set their
     tokens and speed. `minutes_of_writing`: None until every model was measured. `max_dollars`: None without a limit.
+    `shared_prompts`: what `tokens_in` and `dollars_about` leave out, if texts share prompts.
     """
 
     task: str
@@ -29,6 +38,7 @@ class PlannedWriting(TypedDict):
     measured: list[str]
     minutes_of_writing: float | None
     max_dollars: float | None
+    shared_prompts: NotRequired[PlannedSaving]
 
 
 class PlannedPrivacy(TypedDict):

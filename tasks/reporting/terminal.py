@@ -113,6 +113,12 @@ def _writing(value: Mapping[str, Any]) -> list[str]:
         limit = f"hard stop at {format_dollars(value['max_dollars'])}"
     tokens = f"about {value['tokens_in']} in, {value['tokens_out']} out"
     dollars = format_dollars(value["dollars_about"])
+    saved = []
+    if sharing := value.get("shared_prompts"):
+        saved.append(
+            f"saved         about {sharing['tokens_in']} tokens in and {format_dollars(sharing['dollars'])} dollars: "
+            f"up to {sharing['texts_per_prompt']} texts share a prompt"
+        )
     return [
         *lines,
         f"texts         {value['samples']} in {value['iterations']} iterations",
@@ -120,6 +126,7 @@ def _writing(value: Mapping[str, Any]) -> list[str]:
         f"tokens        {tokens} ({_basis(value)})",
         f"time          {_minutes(value['minutes_of_writing'])}",
         f"money         about {dollars} dollars with equal shares, {limit}",
+        *saved,
     ]
 
 

@@ -22,7 +22,7 @@ from tasks.writing.class_balance import Shares
 from tasks.writing.cleaning import Cleaned, normalised
 from tasks.writing.first_answers import FirstAnswers, Tally, judge
 from tasks.writing.keyphrase_prompts import Seeding, seeded
-from tasks.writing.prompts import Call, TaskCard, Turn, place_of, prompt_for, seed_of
+from tasks.writing.prompts import Call, TaskCard, Turn, place_of_draw, prompt_for, seed_of
 from tasks.writing.variation import DEFAULT_MANNER, Manner, Parent, generation_prompt, keyword
 
 ROW_TYPES = {
@@ -368,10 +368,11 @@ def _prompt(request: WritingRequest, call: Call, parent: Parent | None) -> Promp
     attribute = ""
     # A variation keeps the attribute of its text, which its prompt shows.
     if parent is None:
-        attribute = _drawn_terms(request, call) or _attribute(request, call.label, call.ordinal)
+        attribute = _drawn_terms(request, call) or _attribute(request, call)
     if parent is None and job.manner.usual:
         return prompt_for(job.card, call, attribute)
-    phrase = keyword(job.card, call.label, job.manner, call.ordinal + job.plm_index + job.iteration)
+    turn = call.draw_ordinal + job.plm_index + job.iteration
+    phrase = keyword(job.card, call.label, job.manner, turn)
     return generation_prompt(job.card, call, job.manner, attribute or phrase, parent)
 
 
@@ -379,17 +380,17 @@ def _drawn_terms(request: WritingRequest, call: Call) -> str:
     """Draw the terms that a prompt names; empty if the request has none."""
     if not request.words:
         return ""
-    # By the place in the run, as the examples: every prompt draws its own terms.
-    generator = np.random.default_rng(seed_of("words", *place_of(call)))
+    # By the place in the run, as the examples: prompts that share a draw of examples name the same terms.
+    generator = np.random.default_rng(seed_of("words", *place_of_draw(call)))
     order = generator.permutation(len(request.words))[:DRAWN_TERMS]
     return ", ".join(request.words[index] for index in order)
 
 
-def _attribute(request: WritingRequest, label: str, ordinal: int) -> str:
-    """Cycle through the attribute values; class, model and iteration set the start."""
+def _attribute(request: WritingRequest, call: Call) -> str:
+    """Cycle through the attribute values, one for each draw; class, model and iteration set the start."""
     job = request.job
     values = job.card.values
     if not values:
         return ""
-    start = job.card.label_names.index(label) + job.plm_index + job.iteration
-    return values[(start + ordinal) % len(values)]
+    start = job.card.label_names.index(call.label) + job.plm_index + job.iteration
+    return values[(start + call.draw_ordinal) % len(values)]

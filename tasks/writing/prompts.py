@@ -119,7 +119,7 @@ class Turn:
     """One language model in one iteration, and what all its prompts have in common.
 
     `examples_per_prompt` is S in the paper. `contrast`: also bad examples. `listed`: prompts are the beginnings of
-    lists.
+    lists. `texts_per_prompt`: consecutive generations of a class that share one draw of examples and terms.
     """
 
     plm_index: int
@@ -128,6 +128,7 @@ class Turn:
     examples_per_prompt: int = 0
     contrast: bool = False
     listed: bool = False
+    texts_per_prompt: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +145,11 @@ class Call:
     attempt: int = 0
     good: tuple[str, ...] = ()
     bad: tuple[str, ...] = ()
+
+    @property
+    def draw_ordinal(self) -> int:
+        """The position among the draws of the class, equal for all generations that share one draw."""
+        return self.ordinal // self.turn.texts_per_prompt
 
 
 def seed_of(*parts: str | int) -> int:
@@ -194,7 +200,10 @@ def contrastive(
 
 
 def listed(card: TaskCard, label: str, attribute: str, good: Sequence[str], seed: int) -> Prompt:
-    """Return the beginning of a numbered list of one class's items: a heading, the good examples, the next number."""
+    """Return the beginning of a numbered list of one class's items: a heading, the good examples, the next number.
+
+    `seed` also chooses a word of the class where a list has no examples and no attribute.
+    """
     entries = [f"{number}. {_one_line(text)}" for number, text in enumerate(good, start=1)]
     draft = Prompt("", label, attribute=attribute, good=tuple(good), seed=seed, end=LIST_END)
     words = card.label(label).words
@@ -208,10 +217,11 @@ def listed(card: TaskCard, label: str, attribute: str, good: Sequence[str], seed
 def examples_for(call: Call) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Draw the (good, bad) examples of one generation at random, in random order.
 
-    S - floor(S/2) of the good and floor(S/2) of the bad ones; S good ones without contrast. Every generation has its
-    own draw, seeded by its position in the run: WASP does not specify how often examples are redrawn.
+    S - floor(S/2) of the good and floor(S/2) of the bad ones; S good ones without contrast. Each draw is seeded by its
+    position in the run and serves `texts_per_prompt` generations, by default one: WASP does not specify how often
+    examples are redrawn.
     """
-    generator = np.random.default_rng(seed_of("examples", *place_of(call)))
+    generator = np.random.default_rng(seed_of("examples", *place_of_draw(call)))
     bad_count = 0
     if call.turn.contrast:
         bad_count = call.turn.examples_per_prompt // 2
@@ -225,12 +235,14 @@ def prompt_for(card: TaskCard, call: Call, attribute: str = "") -> Prompt:
     """Return the prompt of one generation.
 
     Contrastive; zero-shot without good examples or with fewer than two examples. Models that continue a text, instead
-    of following an instruction, get the beginning of a list of good examples.
+    of following an instruction, get the beginning of a list of good examples. Prompts of generations that share a draw
+    differ in their seed alone.
     """
     seed = seed_of("prompt", *place_of(call), call.attempt)
     good, bad = examples_for(call)
     if call.turn.listed:
-        return listed(card, call.label, attribute, good, seed)
+        draw_seed = seed_of("prompt", *place_of_draw(call), call.attempt)
+        return replace(listed(card, call.label, attribute, good, draw_seed), seed=seed)
     if not good or len(good) + len(bad) < 2:
         return zero_shot(card, call.label, attribute, seed)
     return contrastive(card, call.label, attribute, good, bad, seed)
@@ -239,6 +251,11 @@ def prompt_for(card: TaskCard, call: Call, attribute: str = "") -> Prompt:
 def place_of(call: Call) -> tuple[str | int, ...]:
     """Return the position of a generation in its run, the base of its seeds."""
     return call.turn.seed, call.turn.iteration, call.turn.plm_index, call.label, call.ordinal
+
+
+def place_of_draw(call: Call) -> tuple[str | int, ...]:
+    """Return the position of a generation's draw in its run; the generation's own position if it shares no draw."""
+    return place_of(replace(call, ordinal=call.draw_ordinal))
 
 
 def _draw(generator: np.random.Generator, texts: Sequence[str], count: int) -> tuple[str, ...]:

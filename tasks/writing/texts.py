@@ -342,4 +342,7 @@ def _optional_parameters(job: WriteJob) -> dict[str, object]:
         parameters["seeds"] = {**sources, "manner": manner}
     if job.listed:
         parameters["style"] = "list"
+    # Left out at 1, as in the keys of earlier versions, where every generation had its own draw.
+    if job.texts_per_prompt > 1:
+        parameters["texts_per_prompt"] = job.texts_per_prompt
     return parameters

@@ -7,6 +7,7 @@ ledger of a run, records each request, and ends the step.
 import math
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
@@ -297,6 +298,9 @@ CHARGED: dict[str, Callable[[Any], Any]] = {
 
 FREE: dict[str, Callable[[Any], Any]] = {
     "generate": lambda tools: texts.write_samples(tools, JOB),
+    "generate, shared draws": lambda tools: texts.write_samples(
+        tools, replace(JOB, texts_per_prompt=4)
+    ),
     "embed": lambda tools: texts.embed_samples(tools, TEXTS[0]),
     "reference": lambda tools: texts.reference_rows(tools, TEST),
     "collect": lambda tools: training_set.collect(tools, TEXTS),

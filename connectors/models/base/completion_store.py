@@ -59,6 +59,13 @@ _ADDED = {
     "seconds": "REAL",
 }
 """Columns of `answers` that files of earlier versions lack."""
+_PAID_CHARACTERS = """
+SELECT tokens_in, tokens_out, seconds, CASE WHEN request_id != '' AND request_id = lag(request_id) OVER arrivals
+    AND characters = lag(characters) OVER arrivals THEN 0 ELSE characters END AS characters
+FROM (SELECT number, tokens_in, tokens_out, seconds, request_id, length(json_extract(prompt, '$.text')) AS characters
+    FROM answers) WINDOW arrivals AS (ORDER BY number)
+"""
+"""Tokens of each completion, and the characters of its prompt, for the first of several in one response only."""
 _COMPLETION = "text, finish_reason, tokens_in, tokens_out, dollars, error, estimated"
 
 
@@ -75,7 +82,8 @@ class Stored:
 class Lengths:
     """Statistics of completions: count, mean tokens, mean seconds per completion (0: unknown).
 
-    `characters`: mean length of their prompts.
+    `characters`: mean length of their prompts; completions of one response share the characters of one prompt, as they
+    share its tokens.
     """
 
     answers: int
@@ -189,9 +197,9 @@ class CompletionStore:
     def lengths(self, identity: str) -> Lengths:
         """Return statistics of a model's stored completions."""
         with self._open(identity) as database:
-            columns = "avg(tokens_in), avg(tokens_out), avg(length(json_extract(prompt, '$.text'))), avg(seconds)"
+            columns = "avg(tokens_in), avg(tokens_out), avg(characters), avg(seconds)"
             tokens_in, tokens_out, characters, seconds = database.execute(
-                f"SELECT {columns} FROM answers"  # noqa: S608
+                f"SELECT {columns} FROM ({_PAID_CHARACTERS})"  # noqa: S608
             ).fetchone()
             rows = database.execute("SELECT created FROM answers ORDER BY created").fetchall()
         # Completions of an earlier version have only the times of their arrival.

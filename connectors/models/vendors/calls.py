@@ -22,13 +22,22 @@ from connectors.models.vendors.endpoint_limiter import EndpointLimiter
 from connectors.models.vendors.errors import Failure
 from connectors.models.vendors.options import Address, VendorOptions, read_vendor_options
 from connectors.models.vendors.prompt_sizes import PromptSizes
-from connectors.models.vendors.responses import Output, completion_of, limit_of, request_bytes
+from connectors.models.vendors.responses import (
+    Output,
+    completions_of,
+    count_of,
+    limit_of,
+    request_bytes,
+)
 from connectors.security.secrets import NO_KEY, read_secret
 
 Options = TypeVar("Options", bound=VendorOptions)
 
 VERSION = 1
-"""Part of `identity`; raise it whenever the same prompt would be sent in another form."""
+"""Part of `identity`; raise it whenever the same prompt would be sent in another form.
+
+A request for several completions has the same form: a completion may belong to a request of its own or to a shared one.
+"""
 
 CONNECT_SECONDS = 10.0
 """Longest time to connect. Shorter than a call's, because only a call that was sent may have been billed."""
@@ -40,7 +49,7 @@ class VendorModel(ABC, Generic[Options]):
     """A language model behind an API; a subclass opens clients of its SDK and sends requests.
 
     The extra `extra` installs the package `sdk`. `url` and `key`: the vendor's address and the reference to its key;
-    `path`: that of requests below the address.
+    `path`: that of requests below the address; `most_choices`: completions that the API returns for one request.
 
     Prompts are sent over all endpoints, in an event loop of a helper thread; each completion is passed on when it
     arrives. Threads can call `complete` concurrently and share the endpoints' limiters. Contains no key: keys are
@@ -53,6 +62,7 @@ class VendorModel(ABC, Generic[Options]):
     url: ClassVar[str]
     key: ClassVar[str]
     path: str = ""
+    most_choices: ClassVar[int] = 1
     options_type: ClassVar[type[VendorOptions]] = VendorOptions
     model_type: ClassVar[object] = str
 
@@ -62,6 +72,10 @@ class VendorModel(ABC, Generic[Options]):
         self.options = options
         self.others_served: list[str] = []
         self.prompt_sizes = PromptSizes()
+        # Lowered for a server that returns fewer; `extra` may set the field itself.
+        self.max_choices = self.most_choices
+        if {"n", "best_of"} & options.extra.keys():
+            self.max_choices = 1
         self._noticed: set[str] = set()
         self.limiters = [
             EndpointLimiter(address, options.concurrency) for address in options.endpoints
@@ -206,9 +220,10 @@ class VendorModel(ABC, Generic[Options]):
     def worst_dollars(self, body: Json) -> float:
         """Return the maximum cost of one call with this body.
 
-        No token is shorter than a byte; a hundred more allow for roles and formatting.
+        No token is shorter than a byte; a hundred more allow for roles and formatting. Each choice has the whole limit.
         """
-        return self.options.price.worst_dollars(request_bytes(body) + 100, limit_of(body))
+        written = limit_of(body) * max(1, count_of(body.get("n")))
+        return self.options.price.worst_dollars(request_bytes(body) + 100, written)
 
     def load_sdk(self) -> ModuleType:
         """Return the module of the SDK; MissingPackageError if it is not installed."""
@@ -255,11 +270,23 @@ class VendorModel(ABC, Generic[Options]):
     def request(self, prompt: Prompt) -> Json:
         """Return the body of a request."""
 
-    async def send(self, client: Client, body: Json) -> Completion:
-        """Send one request; return its completion, or raise one of `failures`."""
+    def request_several(self, prompt: Prompt, count: int) -> Json:
+        """Return the body of a request for `count` completions, at most `max_choices`."""
+        body = self.request(prompt)
+        if count > 1:
+            body["n"] = count
+        return body
+
+    async def send(self, client: Client, body: Json, count: int = 1) -> list[Completion]:
+        """Send one request; return its completions, 1 to `count`, or raise one of `failures`."""
         # cast_to=object: a server that deviates from the SDK's types is still read.
         response = await client.post(self.path, body=body, cast_to=object)
-        return completion_of(self.read(response), response, body, self.options.price)
+        outputs = self.read_choices(response)[:count]
+        return completions_of(outputs, response, body, self.options.price)
+
+    def read_choices(self, response: object) -> list[Output]:
+        """Return the outputs in a response, at least one; ValueError if it is not the documented JSON."""
+        return [self.read(response)]
 
     @staticmethod
     @abstractmethod

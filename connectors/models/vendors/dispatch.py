@@ -10,6 +10,9 @@
 # 5. Deliver: `end` passes the completion to the caller, who stores it: a stored prompt is claimed by nobody. A failure
 #    returns the request to `waiting`, still claimed, until it `is_over`; then an error is delivered, which is not
 #    stored and ends the claim.
+# A request has one prompt, or several that are equal but for their seed: the server then returns a completion for each
+# and the prompt is paid once. Such a request is processed once at most. Prompts without a text afterwards are sent one
+# at a time.
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from connectors.interfaces import cancellation
-from connectors.interfaces.errors import TemporaryError, WaspError
+from connectors.interfaces.errors import MoneyError, TemporaryError, WaspError
 from connectors.interfaces.json_values import Json
 from connectors.interfaces.models import Completion, Keep, Usage
 from connectors.interfaces.prompts import Prompt
@@ -77,6 +80,9 @@ class Sender(Protocol):
     def options(self) -> VendorOptions:
         """Concurrency, time limit and tries of calls."""
 
+    max_choices: int
+    """Completions that one request may have now; `Dispatch` lowers it for a server that returns fewer."""
+
     @property
     def failures(self) -> tuple[type[Exception], ...]:
         """Errors of a call without a completion."""
@@ -84,14 +90,14 @@ class Sender(Protocol):
     def open_client(self, address: Address) -> Client:
         """Return an async client of an endpoint, with `close` and without retries."""
 
-    def request(self, prompt: Prompt) -> Json:
-        """Return the body of a request."""
+    def request_several(self, prompt: Prompt, count: int) -> Json:
+        """Return the body of a request for `count` completions."""
 
     def worst_dollars(self, body: Json) -> float:
         """Return the maximum cost of one call with this body."""
 
-    async def send(self, client: Client, body: Json) -> Completion:
-        """Send one request; return its completion, or raise one of `failures`."""
+    async def send(self, client: Client, body: Json, count: int) -> list[Completion]:
+        """Send one request; return its completions, 1 to `count`, or raise one of `failures`."""
 
     def read_failure(self, error: Exception) -> Failure:
         """Return status, body and headers of a failed call."""
@@ -124,11 +130,23 @@ def run_here(work: Coroutine[object, object, None]) -> None:
 
 @dataclass(slots=True)
 class _Request:
-    """Position of a prompt; the failures of its calls by kind, and their usage so far."""
+    """Positions of equal prompts; the failures of their calls by kind, and the usage of calls without a completion."""
 
-    position: int
+    positions: tuple[int, ...]
     failures: Counter[str] = field(default_factory=Counter)
     usage: Usage = field(default_factory=Usage)
+
+    def __lt__(self, other: _Request) -> bool:
+        return self.positions < other.positions
+
+    def parts(self, size: int) -> list[_Request]:
+        """Return requests of at most `size` prompts each; the first has the usage so far."""
+        parts = [
+            _Request(self.positions[start : start + size], Counter(self.failures))
+            for start in range(0, len(self.positions), size)
+        ]
+        parts[0].usage = self.usage
+        return parts
 
     def is_over(self, tries: int) -> bool:
         """Return True if no further call may be made."""
@@ -137,14 +155,30 @@ class _Request:
         return is_repeated or number["failed"] + number["timed_out"] + number["empty"] >= tries
 
 
+def equal_prompts(prompts: Sequence[Prompt], size: int) -> list[tuple[int, ...]]:
+    """Return the positions of prompts that differ in their seed alone, at most `size` together, in their order."""
+    equal: dict[tuple[str, int], list[int]] = {}
+    for position, prompt in enumerate(prompts):
+        equal.setdefault((prompt.text, prompt.max_tokens), []).append(position)
+    return sorted(
+        tuple(positions[start : start + size])
+        for positions in equal.values()
+        for start in range(0, len(positions), size)
+    )
+
+
+def _is_empty(completion: Completion) -> bool:
+    return completion.finish_reason == "stop" and not completion.text
+
+
 class Dispatch:
     """One call of `complete_claimed`.
 
     Prompts are claimed in small parts, which leaves the others to other processes, and only calls in flight reserve
     money. Without `cost_budget` nothing is paid.
 
-    `unclaimed`: positions of prompts that are not claimed; `waiting`: claimed requests by the time from which they may
-    be sent; `running`: the time limit of each call in flight, by `clock`.
+    `unclaimed`: positions of equal prompts that are not claimed; `waiting`: claimed requests by the time from which
+    they may be sent; `running`: the time limit of each call in flight, by `clock`.
 
     `clock`: seconds in which the event loop ran. While another process has locked the store, responses arrive unread;
     they are not late, and a second call would be paid twice.
@@ -164,8 +198,10 @@ class Dispatch:
         self.claim = claim
         self.cost_budget = cost_budget
         self.keys = [prompt.key for prompt in prompts]
-        self.unclaimed = range(len(prompts))
-        self.waiting: list[tuple[float, int, _Request]] = []
+        # A second call for a prompt may be needed where a request for several completions fails.
+        size = model.max_choices if model.options.tries > 1 else 1
+        self.unclaimed = equal_prompts(prompts, size)
+        self.waiting: list[tuple[float, _Request]] = []
         self.running: dict[asyncio.Task[None], float] = {}
         self.clients: dict[EndpointLimiter, Client] = {}
         self.clock = 0.0
@@ -231,6 +267,12 @@ class Dispatch:
             worst = self.model.worst_dollars(body)
             budget = self.cost_budget
             reservation = budget.reserve(worst, timeout) if budget else Reservation(worst)
+        except MoneyError:
+            if len(request.positions) == 1:
+                raise
+            # The money left may pay for fewer completions.
+            self.split(request, 1)
+            return 0.0
         finally:
             if reservation is None:
                 limiter.give_back()
@@ -243,25 +285,39 @@ class Dispatch:
         return 0.0
 
     def next_request(self) -> _Request | None:
-        """Return a request to send now, claimed together with the next ones, about one for each call in flight."""
+        """Return the first of `waiting` if it may be sent now; claim about one request for each call in flight."""
         now = time.monotonic()
         most = self.model.options.concurrency * len(self.model.limiters)
         while not (self.waiting and self.waiting[0][0] <= now) and self.unclaimed:
             part = self.unclaimed[:most]
             self.unclaimed = self.unclaimed[most:]
-            claimed = set(self.claim([self.keys[position] for position in part]))
-            for position in part:
-                if self.keys[position] in claimed:
-                    heapq.heappush(self.waiting, (now, position, _Request(position)))
+            claimed = set(self.claim([self.keys[position] for group in part for position in group]))
+            for group in part:
+                positions = tuple(at for at in group if self.keys[at] in claimed)
+                if positions:
+                    heapq.heappush(self.waiting, (now, _Request(positions)))
         if not self.waiting or self.waiting[0][0] > now:
             return None
-        return self.waiting[0][2]
+        # Since it was claimed, the server may have returned fewer completions than another request asked for.
+        while len((request := self.waiting[0][1]).positions) > self.model.max_choices:
+            self.split(request, self.model.max_choices)
+        return request
+
+    def split(self, request: _Request, size: int) -> None:
+        """Replace the first of `waiting`, this request, by requests of at most `size` prompts each."""
+        since, _ = heapq.heappop(self.waiting)
+        for part in request.parts(size):
+            heapq.heappush(self.waiting, (since, part))
 
     def body(self, request: _Request) -> Json:
-        """Return the body of the next call of a request; after an empty completion it has another seed."""
-        prompt = self.prompts[request.position]
+        """Return the body of the next call of a request; after an empty completion it has another seed.
+
+        Several completions of one request have the seed of its first prompt: the API draws them from one seed.
+        """
+        prompt = self.prompts[request.positions[0]]
         seed = (prompt.seed + request.failures["empty"]) % 2**31
-        return self.model.request(replace(prompt, text=encodable(prompt.text), seed=seed))
+        prompt = replace(prompt, text=encodable(prompt.text), seed=seed)
+        return self.model.request_several(prompt, len(request.positions))
 
     async def end_calls(self, seconds: float) -> None:
         """Wait until a call ends, at most some seconds; raise its error, and cancel the calls that are late."""
@@ -296,13 +352,13 @@ class Dispatch:
         due = self.clock + self.model.options.timeout
         # A cancelled call was sent, too.
         usage = Usage(dollars=reservation.dollars, estimated_calls=int(reservation.dollars > 0))
-        has_text = False
-        outcome: Completion | WaspError
+        outcome: list[Completion] | Completion | WaspError
         try:
-            outcome = await self.outcome(body, limiter)
-            if isinstance(outcome, Completion):
+            outcome = await self.outcome(body, limiter, len(request.positions))
+            if isinstance(outcome, list):
+                usage = sum((completion.usage for completion in outcome), Usage())
+            elif isinstance(outcome, Completion):
                 usage = outcome.usage
-                has_text = outcome.finish_reason != "stop" or bool(outcome.text)
             elif not (isinstance(outcome, CallFailed) and outcome.is_billed):
                 usage = Usage()
         except asyncio.CancelledError:
@@ -312,38 +368,91 @@ class Dispatch:
             late = f"{target}: no response within {self.model.options.timeout:g} seconds."
             outcome = CallFailed(late, "timed_out", is_billed=True)
         finally:
-            request.usage += usage
             if self.cost_budget:
-                key = self.keys[request.position]
+                key = self.keys[request.positions[0]]
                 self.cost_budget.pay(
                     self.model.name, key, usage.dollars, usage.estimated_calls > 0, reservation
                 )
             limiter.give_back()
+        if isinstance(outcome, Completion) and len(request.positions) == 1:
+            outcome = [outcome]
+        if isinstance(outcome, list):
+            whole = replace(outcome[0], tokens_in=usage.tokens_in)
+            self.model.check_answer(self.prompts[request.positions[0]], whole, limiter)
+            self.end_completed(request, outcome, limiter, began)
+            return
+        request.usage += usage
         if isinstance(outcome, Completion):
-            self.model.check_answer(self.prompts[request.position], outcome, limiter)
-        if isinstance(outcome, Completion) and not has_text:
-            outcome = CallFailed(f"{target}: the completion has no text.", "empty")
-        self.end(request, outcome, limiter, began)
+            self.end_refused(request, outcome, limiter, began)
+        else:
+            self.end(request, outcome, limiter, began)
 
-    async def outcome(self, body: Json, limiter: EndpointLimiter) -> Completion | WaspError:
-        """Return the completion, or the meaning of the error of this call, without a key in its context."""
+    async def outcome(
+        self, body: Json, limiter: EndpointLimiter, count: int
+    ) -> list[Completion] | Completion | WaspError:
+        """Return the completions, or the meaning of the error of this call, without a key in its context."""
         try:
-            return await self.model.send(self.clients[limiter], body)
+            return await self.model.send(self.clients[limiter], body, count)
         except self.model.failures as error:
             return explain(error, self.model.read_failure(error), limiter.address)
 
-    def end(
+    def end_completed(
         self,
         request: _Request,
-        outcome: Completion | WaspError,
+        completions: Sequence[Completion],
         limiter: EndpointLimiter,
         began: float,
     ) -> None:
-        """Deliver the outcome of a call, or plan a retry."""
-        if isinstance(outcome, Completion):
+        """Deliver the completions of a call that have a text; plan calls for the other prompts of the request."""
+        usages = [completion.usage for completion in completions]
+        texts = {completion.text for completion in completions}
+        if len(completions) > 1 and len(texts) == 1 and texts != {""}:
+            # Copies: this server draws no further completions from a seed. All are paid, and one is of use.
+            usages = [sum(usages, Usage())]
+            completions = completions[:1]
+        if len(completions) < len(request.positions):
+            self.model.max_choices = min(self.model.max_choices, len(completions))
+        usages[0] += request.usage
+        empty = CallFailed(f"{limiter.address}: the completion has no text.", "empty")
+        if all(map(_is_empty, completions)):
+            limiter.fail(empty, began)
+        else:
             limiter.succeed(began)
-            self.deliver(request, outcome)
-        elif isinstance(outcome, CallFailed):
+        errors = list[WaspError]()
+        for index, position in enumerate(request.positions):
+            part = _Request((position,), Counter(request.failures))
+            if index >= len(completions):
+                heapq.heappush(self.waiting, (time.monotonic(), part))
+                continue
+            part.usage = usages[index]
+            # All are paid: the caller stores each of them before its error ends the work.
+            try:
+                if _is_empty(completions[index]):
+                    part.failures["empty"] += 1
+                    self.retry(part, empty, backoff(part.failures.total()))
+                else:
+                    self.deliver(part, completions[index])
+            except WaspError as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+
+    def end_refused(
+        self, request: _Request, outcome: Completion, limiter: EndpointLimiter, began: float
+    ) -> None:
+        """Plan a call for each prompt of a request for several completions that the server does not accept."""
+        limiter.succeed(began)
+        # The message of a server need not name the field that it refuses.
+        if outcome.finish_reason == "error":
+            self.model.max_choices = 1
+        for part in request.parts(1):
+            heapq.heappush(self.waiting, (time.monotonic(), part))
+
+    def end(
+        self, request: _Request, outcome: WaspError, limiter: EndpointLimiter, began: float
+    ) -> None:
+        """Plan a retry of a failed call."""
+        if isinstance(outcome, CallFailed):
             if isinstance(outcome, Unconnected):
                 self.model.notice_unconnected(limiter.address, outcome.problem)
             request.failures[outcome.kind] += 1
@@ -352,7 +461,14 @@ class Dispatch:
             pause = 0.0
             if outcome.retry_after is None:
                 pause = backoff(request.failures.total())
-            self.retry(request, outcome, pause)
+            if outcome.kind == "refused" or isinstance(outcome, Unconnected):
+                self.retry(request, outcome, pause)
+                return
+            if len(request.positions) > 1 and outcome.kind == "timed_out":
+                # A server that computes the completions of one request in turn needs too long for several.
+                self.model.max_choices = 1
+            for part in request.parts(1):
+                self.retry(part, outcome, pause)
         elif isinstance(outcome, EndpointRefusal) and limiter.has_succeeded:
             request.failures["doubted"] += 1
             self.retry(request, outcome, limiter.doubt(outcome, request.failures["doubted"]))
@@ -362,13 +478,14 @@ class Dispatch:
 
     def retry(self, request: _Request, error: WaspError, seconds: float) -> None:
         """Send a request again after some seconds, unless it is over."""
-        if request.is_over(self.model.options.tries):
-            self.deliver(request, Completion("", "error", error=str(error)))
-        else:
-            heapq.heappush(self.waiting, (time.monotonic() + seconds, request.position, request))
+        if not request.is_over(self.model.options.tries):
+            heapq.heappush(self.waiting, (time.monotonic() + seconds, request))
+            return
+        for part in request.parts(1):
+            self.deliver(part, Completion("", "error", error=str(error)))
 
     def deliver(self, request: _Request, outcome: Completion) -> None:
-        """Deliver the outcome of a request, with the usage of all its calls."""
+        """Deliver the outcome of a request with one prompt, with the usage of all its calls."""
         usage = request.usage
         completion = replace(
             outcome,
@@ -379,6 +496,6 @@ class Dispatch:
         )
         # A caller that must stop has received the completion; results of calls in flight are still delivered.
         try:
-            self.keep(request.position, completion)
+            self.keep(request.positions[0], completion)
         except cancellation.ProcessEnds:
             self.is_stopped = True

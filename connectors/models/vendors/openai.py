@@ -18,6 +18,9 @@ from connectors.models.vendors.errors import ReportedError, sanitize
 from connectors.models.vendors.options import Address, VendorOptions
 from connectors.models.vendors.responses import Output, part
 
+MAX_CHOICES = 8
+"""Completions of one request (`n`): the smallest limit of the vendors that document one."""
+
 _REASONS: Mapping[str, str] = {"length": "length", "content_filter": "refused"}
 
 
@@ -42,6 +45,7 @@ class ChatModel(VendorModel[Options]):
     """A model called in the format of OpenAI's chat completions."""
 
     limit_field = "max_tokens"
+    most_choices = MAX_CHOICES
 
     def request(self, prompt: Prompt) -> Json:
         """Return the body of a request."""
@@ -92,6 +96,13 @@ class ChatModel(VendorModel[Options]):
         special = (part(details, "cached_tokens"), written_to_cache)
         reported = (part(usage, "prompt_tokens"), part(usage, "completion_tokens"), *special)
         return Output(content, reason, reported, written, refusal)
+
+    def read_choices(self, response: object) -> list[Output]:
+        """Return the outputs of all choices; ValueError if invalid."""
+        choices = part(response, "choices")
+        if not isinstance(choices, list) or len(choices) < 2 or not isinstance(response, Mapping):
+            return [self.read(response)]
+        return [self.read({**response, "choices": [choice]}) for choice in choices]
 
 
 class OpenAIModel(ChatModel[OpenAIOptions]):
@@ -145,10 +156,10 @@ class OpenAIModel(ChatModel[OpenAIOptions]):
         """Return whether another model answers; on Azure the name of a deployment says nothing about its model."""
         return not self.options.azure and super().is_other(served)
 
-    async def send(self, client: Client, body: Json) -> Completion:
+    async def send(self, client: Client, body: Json, count: int = 1) -> list[Completion]:
         """Send one request; see `VendorModel.send`. If a server demands the newer limit field, switch to it."""
         try:
-            return await super().send(client, body)
+            return await super().send(client, body, count)
         except self.load_sdk().BadRequestError as error:
             failure = self.read_failure(error)
             is_limit = "max_completion_tokens" in failure.message and failure.parameter in (
@@ -161,7 +172,7 @@ class OpenAIModel(ChatModel[OpenAIOptions]):
         self.limit_field = "max_completion_tokens"
         newer = {**body, self.limit_field: body["max_tokens"]}
         del newer["max_tokens"]
-        return await super().send(client, newer)
+        return await super().send(client, newer, count)
 
     def request(self, prompt: Prompt) -> Json:
         """Return the body of a request."""

@@ -2,7 +2,9 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 from connectors.interfaces.models import Completion
@@ -103,6 +105,46 @@ def completion_of(
     )
 
 
+def completions_of(
+    outputs: Sequence[Output], response: object, body: Mapping[str, object], price: TokenPrice
+) -> list[Completion]:
+    """Return the completions of the choices in one response; their tokens and dollars add up to those of the call.
+
+    The prompt is paid once: its tokens are divided equally. A server reports the tokens written for all choices
+    together; they are divided by the bytes of each.
+    """
+    completions = [completion_of(output, response, body, price) for output in outputs]
+    if len(outputs) == 1:
+        return completions
+    reported = outputs[0].reported
+    written = [completion.tokens_out for completion in completions]
+    if total := count_of(reported[1]):
+        written = divided(total, [_text_bytes(output.written) for output in outputs])
+    tokens_in = completions[0].tokens_in
+    read = divided(tokens_in, [1] * len(outputs))
+    special = map(count_of, reported[2:])
+    dollars_in = price.dollars(tokens_in, 0, *special) / len(outputs)
+    is_estimated = any(completion.estimated for completion in completions)
+    return [
+        replace(
+            completion,
+            tokens_in=of_prompt,
+            tokens_out=of_text,
+            dollars=dollars_in + price.dollars(0, of_text),
+            estimated=is_estimated,
+        )
+        for completion, of_prompt, of_text in zip(completions, read, written, strict=True)
+    ]
+
+
+def divided(total: int, weights: Sequence[int]) -> list[int]:
+    """Divide a number into whole parts in proportion to `weights`, equal ones if all are 0; the parts add up to it."""
+    if not any(weights):
+        weights = [1] * len(weights)
+    ends = [total * end // sum(weights) for end in accumulate(weights)]
+    return [end - begin for begin, end in pairwise([0, *ends])]
+
+
 def _name(value: object) -> str:
     """Return the beginning of a name that a server states, '' if it is no text."""
     if not isinstance(value, str):
@@ -133,7 +175,7 @@ def _estimate(size: int) -> int:
 
 
 def limit_of(body: Mapping[str, Any]) -> int:
-    """Return the token limit of a request."""
+    """Return the token limit of a completion."""
     return int(body.get("max_completion_tokens") or body.get("max_tokens") or 0)
 
 

@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 from pydantic import Field, model_validator
 
 from flows.config.base import AnyConfig
-from flows.config.method import PlannedCalls, RoundsMethod
+from flows.config.method import PlannedCalls, RoundsMethod, TextsPerPrompt
 from flows.config.privacy import LossPolicy
 
 
@@ -13,6 +13,7 @@ class FuseGenMethod(RoundsMethod):
     """Method settings of FuseGen; the defaults are the published ones, with WASP's number of texts."""
 
     examples: int = Field(8, ge=2, le=64, description="Examples in a prompt (S).")
+    texts_per_prompt: TextsPerPrompt = 1
     judge: Literal["finetune", "linear", "mlp"] = Field(
         "finetune",
         description="Kind of the judging students, one per model; linear is much faster.",

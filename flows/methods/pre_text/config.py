@@ -6,7 +6,7 @@ from pydantic import Field
 
 from flows.config.base import RunConfig
 from flows.config.identity import BY_CONTENT
-from flows.config.method import AnyMethod, PlannedCalls
+from flows.config.method import AnyMethod, PlannedCalls, TextsPerPrompt
 from flows.config.models import Plm
 from tasks.private.votes.promise import Paper
 
@@ -27,6 +27,7 @@ class PreTextMethod(AnyMethod):
     examples: int = Field(
         3, ge=2, le=64, description="Surviving texts in a prompt of the expansion."
     )
+    texts_per_prompt: TextsPerPrompt = 1
 
     @property
     def candidates(self) -> int:

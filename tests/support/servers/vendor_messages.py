@@ -80,11 +80,7 @@ def ok(
         "completion_tokens": tokens[1],
         "total_tokens": sum(tokens),
     }
-    choice: dict[str, Any] = {"index": 0, "finish_reason": finish, "logprobs": None}
-    if request.legacy:
-        choice["text"] = text
-    else:
-        choice["message"] = {"role": "assistant", "content": text, "refusal": None}
+    choices = [choice_of(request, text, finish)]
     kind = "text_completion" if request.legacy else "chat.completion"
     model = request.body["model"]
     return Reply(
@@ -93,10 +89,31 @@ def ok(
             "object": kind,
             "created": 1,
             "model": model,
-            "choices": [choice],
+            "choices": choices,
             "usage": usage,
         }
     )
+
+
+def choice_of(request: Request, text: str | None, finish: str, index: int = 0) -> dict[str, Any]:
+    """Return one choice of a chat or legacy completion."""
+    choice: dict[str, Any] = {"index": index, "finish_reason": finish, "logprobs": None}
+    if request.legacy:
+        return choice | {"text": text}
+    return choice | {"message": {"role": "assistant", "content": text, "refusal": None}}
+
+
+def several(request: Request, texts: list[str | None] | None = None) -> Reply:
+    """Return an answer with as many choices as the request is for, or with these texts; each has 7 tokens."""
+    if texts is None:
+        texts = [
+            f"{text_for(request)} Choice {index}." for index in range(request.body.get("n", 1))
+        ]
+    reply = ok(request, tokens=(prompt_tokens(request), 7 * len(texts)))
+    reply.body["choices"] = [
+        choice_of(request, text, "stop", index) for index, text in enumerate(texts)
+    ]
+    return reply
 
 
 def message(

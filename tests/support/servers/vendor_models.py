@@ -11,8 +11,9 @@ IN_FLIGHT = 12
 VENDORS = {"openai": (OpenAIModel, "/v1"), "anthropic": (AnthropicModel, "")}
 
 
-def writings(count):
-    return [Prompt(f"Write number {i}.", "a", seed=i) for i in range(count)]
+def writings(count, same=1):
+    """Return prompts with their own seeds, of which each `same` in turn have one text."""
+    return [Prompt(f"Write number {i // same}.", "a", seed=i) for i in range(count)]
 
 
 def recording(vendor, url, folder, **more):

@@ -4,6 +4,7 @@ import json
 import re
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from flows.engine.plan import plan_of
 from flows.engine.prepare import guarantee_of
 from flows.methods.wasp.config import WaspConfig
 from flows.runtime.stores import open_ledger
+from tasks.reporting import terminal
 from tests.support.runs.pipeline import SMALL
 from tests.support.servers.ports import free_port
 
@@ -166,6 +168,59 @@ def test_a_speed_that_is_not_known_is_not_planned_as_zero() -> None:
     planned = plan_of(made, load_task(made.task), guarantee_of(made), batch)
     assert planned["minutes_of_writing"] is None
     assert planned["measured"] == ["clerk", "novelist"]
+
+
+@pytest.mark.parametrize(
+    ("texts", "options", "requests"),
+    [
+        (1, {}, 1.0),
+        (4, {}, 1 / 4),
+        (8, {}, 1 / 8),
+        (16, {}, 2 / 16),
+        (4, {"extra": {"n": 2}}, 1.0),
+        (4, {"tries": 1}, 1.0),
+    ],
+)
+def test_a_prompt_of_several_texts_is_planned_once_at_a_paid_model(
+    texts: int, options: dict[str, Any], requests: float
+) -> None:
+    paid = {
+        "name": "gpt",
+        "connector": "openai",
+        "model": "m",
+        "key": "none",
+        "price": {"input": 100.0, "output": 0.0},
+        "options": options,
+    }
+    plans = [
+        plan_of(made, load_task(made.task), guarantee_of(made))
+        for number in (1, texts)
+        for made in [
+            check_config(
+                WaspConfig,
+                SMALL | {"plms": [paid], "method": SMALL["method"] | {"texts_per_prompt": number}},
+                "the test",
+            )
+        ]
+    ]
+    single, shared = plans
+    assert "shared_prompts" not in single
+    assert shared["tokens_in"] == pytest.approx(single["tokens_in"] * requests, abs=1)
+    assert shared["dollars_about"] == pytest.approx(single["dollars_about"] * requests)
+    if requests == 1:
+        assert "shared_prompts" not in shared
+        return
+    saved = shared["shared_prompts"]
+    assert saved["tokens_in"] == pytest.approx(single["tokens_in"] - shared["tokens_in"], abs=2)
+    assert saved["dollars"] == pytest.approx(single["dollars_about"] - shared["dollars_about"])
+    line = f"saved         about {saved['tokens_in']} tokens in"
+    assert line in terminal.plan(shared | {"warnings": [], "budget": None, "opening": None})
+
+
+def test_texts_of_one_prompt_save_nothing_at_a_model_of_this_machine() -> None:
+    method = SMALL["method"] | {"texts_per_prompt": 4}
+    made = check_config(WaspConfig, SMALL | {"method": method}, "the test")
+    assert "shared_prompts" not in plan_of(made, load_task(made.task), guarantee_of(made))
 
 
 def test_planned_tokens_do_not_depend_on_the_examples_in_stored_prompts() -> None:

@@ -62,6 +62,7 @@ def request(**changes):
         "iteration": 2,
         "seed": 0,
         "contrast": True,
+        "texts_per_prompt": 1,
     }
     job = WriteJob(
         **{name: changes.pop(name, value) for name, value in of_job.items()}, examples_per_prompt=8
@@ -156,6 +157,32 @@ def test_shortfalls_are_topped_up_to_the_exact_number_and_each_failure_keeps_tex
         "no prompt is asked twice"
     )
     assert steps == [1] * calls
+
+
+def test_texts_of_one_prompt_share_examples_and_attribute_also_in_top_ups():
+    examples = {label: tuple(f"{label} text {n}" for n in range(12)) for label in CARD.label_names}
+    model = Writer(spoil=share(0.3, lambda prompt, answer: replace(answer, text="no")))
+    generate(model, request(good=examples, bad=examples, texts_per_prompt=4))
+    assert len(model.asked) > 1
+    asked = [prompt for prompts in model.asked for prompt in prompts]
+    assert len({prompt.key for prompt in asked}) == len(asked)
+    for label in CARD.label_names:
+        of_class = [replace(prompt, seed=0) for prompt in asked if prompt.label == label]
+        groups = [of_class[start : start + 4] for start in range(0, len(of_class), 4)]
+        assert all(group == [group[0]] * len(group) for group in groups)
+        assert len({group[0].text for group in groups}) == len(groups)
+        attributes = [group[0].attribute for group in groups[:3]]
+        assert sorted(attributes) == sorted(CARD.values), "values go on in turn from draw to draw"
+
+
+def test_texts_of_one_prompt_name_the_same_drawn_terms():
+    words = tuple(f"term{number}" for number in range(60))
+    model = Writer()
+    generate(model, request(words=words, texts_per_prompt=5, counts={"spring": 10}))
+    named = [prompt.attribute for prompt in model.asked[0]]
+    assert named[:5] == [named[0]] * 5
+    assert named[5:] == [named[5]] * 5
+    assert named[0] != named[5]
 
 
 def test_valid_texts_beyond_the_number_requested_are_surplus_and_the_earlier_ones_stay():

@@ -39,6 +39,7 @@ def call(**changes):
         "examples_per_prompt": 8,
         "contrast": True,
         "listed": False,
+        "texts_per_prompt": 1,
     }
     shared = Turn(**{name: changes.pop(name, value) for name, value in turn.items()})
     return Call(
@@ -129,6 +130,38 @@ def test_every_place_in_the_run_has_its_own_draw_and_seed(change):
     assert examples_for(call(**change)) != examples_for(call())
     assert prompt_for(CARD, call(**change)).seed != prompt_for(CARD, call()).seed
     assert prompt_for(CARD, call(**change), "calm") == prompt_for(CARD, call(**change), "calm")
+
+
+@pytest.mark.parametrize("change", [{}, {"listed": True}, {"good": (), "bad": ()}], ids=str)
+def test_generations_that_share_a_draw_differ_in_their_seed_alone(change):
+    prompts = [
+        prompt_for(CARD, call(ordinal=ordinal, texts_per_prompt=4, **change), "calm")
+        for ordinal in range(8)
+    ]
+    assert len({prompt.seed for prompt in prompts}) == 8
+    plain = [replace(prompt, seed=0) for prompt in prompts]
+    assert plain[:4] == [plain[0]] * 4
+    assert plain[4:] == [plain[4]] * 4
+    if "good" not in change:
+        assert plain[0] != plain[4]
+
+
+def test_lists_without_examples_share_the_word_of_their_class():
+    words = tuple(f"word{number}" for number in range(40))
+    card = TaskCard(name="teas", item="review", labels=(Label("green", words=words),))
+    texts = [
+        prompt_for(
+            card, call(ordinal=ordinal, good=(), bad=(), listed=True, texts_per_prompt=5)
+        ).text
+        for ordinal in range(20)
+    ]
+    assert [texts.count(text) for text in texts[::5]] == [5, 5, 5, 5]
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_one_text_per_prompt_is_the_prompt_of_earlier_versions(listed):
+    recorded = ["ccdd70b9f8022cc4", "317ba47d476c82d0"]
+    assert prompt_for(CARD, call(listed=listed), "calm").key[:16] == recorded[listed]
 
 
 def test_over_many_generations_every_sample_is_shown_about_equally_often():

@@ -6,7 +6,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -387,6 +387,20 @@ def test_a_store_of_an_earlier_version_opens_and_takes_marked_answers(tmp_path):
     lengths = again.lengths("m")
     assert lengths.tokens_in == 3
     assert lengths.characters == pytest.approx((len(prompt(0).text) + len(prompt(1).text)) / 2)
+
+
+def test_completions_of_one_response_share_the_characters_of_their_prompt(tmp_path):
+    store = CompletionStore(tmp_path)
+    same = [replace(prompt(0), seed=seed) for seed in range(100, 106)]
+    for number, entry in enumerate(same[:4]):
+        name = f"response {number // 2}"
+        store.put("m", "plm", entry, Completion(f"text {number}", tokens_in=5, request_id=name))
+    # A server that names no response: each completion paid for its prompt.
+    for entry in same[4:]:
+        store.put("m", "plm", entry, Completion(f"text {entry.seed}", tokens_in=10))
+    lengths = store.lengths("m")
+    assert lengths.tokens_in == pytest.approx((4 * 5 + 2 * 10) / 6)
+    assert lengths.characters / lengths.tokens_in == pytest.approx(len(prompt(0).text) / 10)
 
 
 def test_the_first_batch_of_a_local_model_is_part_of_its_measured_speed(tmp_path, monkeypatch):

@@ -49,6 +49,7 @@ def asked(home: Path, **changes: Any) -> dict[str, Any]:
         ({"method": {"votes": 1}}, {"vote"}),
         ({"method": {"votes": 16}}, {"vote"}),
         ({"method": {"examples": 6}}, {"write", "select", "vote"}),
+        ({"method": {"texts_per_prompt": 4}}, {"write"}),
         ({"privacy": {"epsilon": 1.0}}, {"vote"}),
         ({"privacy": {"epsilon": "inf"}}, {"vote"}),
         ({"privacy": {"calibration": "paper"}}, {"vote"}),
@@ -84,6 +85,16 @@ def test_models_that_are_left_out_by_name_make_the_run_that_lists_only_the_other
     listed = prepare("wasp", config(plms=[SMALL["plms"][1]]), tmp_path / "home").tools.run_id
     assert named == listed
     assert named != prepare("wasp", config(), tmp_path / "home").tools.run_id
+
+
+def test_texts_per_prompt_above_one_make_another_run(tmp_path: Path) -> None:
+    usual = config()
+    named = config(method={"texts_per_prompt": 1})
+    shared = config(method={"texts_per_prompt": 4})
+    ids = [prepare("wasp", made, tmp_path / "home").tools.run_id for made in (usual, named, shared)]
+    assert ids[0] == ids[1] != ids[2]
+    assert "texts_per_prompt" not in named.model_dump(mode="json")["method"]
+    assert check_config(WaspConfig, shared.model_dump(mode="json"), "a manifest") == shared
 
 
 def test_a_configuration_that_leaves_models_out_is_the_same_when_it_is_read_back() -> None:
