@@ -120,7 +120,7 @@ class MiniLm:
 
         vocabulary = self.tokenizer.get_vocab_size()
         texts = [
-            [(7919 * (length + place)) % vocabulary for place in range(length)]
+            [(7919 * (length + index)) % vocabulary for index in range(length)]
             for length in CHECKED
         ]
         expected = [self._pack_states([text], sizes, layers=1)[0] for text in texts]
