@@ -6,7 +6,9 @@ four times the processor time and twice the memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +24,10 @@ LAYERS = 6
 CPU_TOKENS = 512
 GPU_TOKENS = 65536
 """Tokens per batch, including padding. Small batches of similar length are fastest on a CPU."""
+PACKS = (64, 512)
+"""Tokens of a pack, including those that fill it. The largest holds the longest text of the model."""
+CHECKED = (2, 7, 15, 16, 17, 24, 33, 40)
+"""Tokens of the texts of the self-check of packs: below, at and above the width of a vector register."""
 
 
 CHARACTERS_PER_TOKEN = 16
@@ -38,6 +44,21 @@ def cut_texts(folder: Path, texts: Sequence[str], max_length: int) -> list[bool]
     return [bool(encoding.overflowing) for encoding in tokenizer.encode_batch(starts)]
 
 
+def packs(lengths: Sequence[int], most: int) -> Iterator[list[int]]:
+    """Yield positions of texts whose `lengths` sum to at most `most`, long ones with short ones."""
+    order = deque(sorted(range(len(lengths)), key=lambda position: lengths[position]))
+    while order:
+        pack = [order.pop()]
+        room = most - lengths[pack[0]]
+        while order and lengths[order[-1]] <= room:
+            pack.append(order.pop())
+            room -= lengths[pack[-1]]
+        while order and lengths[order[0]] <= room:
+            pack.append(order.popleft())
+            room -= lengths[pack[-1]]
+        yield pack
+
+
 class MiniLm:
     """Weights and tokenizer of a folder. Not thread-safe."""
 
@@ -52,7 +73,7 @@ class MiniLm:
         self.tokenizer.no_padding()
 
     def encode(self, texts: Sequence[str], alone: bool) -> Matrix:
-        """Return vectors of length 1, shape (texts, 384); with `alone`, each text is a batch.
+        """Return vectors of length 1, shape (texts, 384); with `alone`, none depends on another text.
 
         On a CPU, each batch has one core: the bits do not depend on the number of threads.
         """
@@ -60,12 +81,18 @@ class MiniLm:
 
         tokens = [encoding.ids for encoding in self.tokenizer.encode_batch(list(texts))]
         vectors = np.empty((len(texts), DIMENSION), dtype=np.float32)
+        sizes: tuple[int, ...] = ()
+        if alone and self.device.type == "cpu":
+            sizes = self._pack_sizes
 
         def work(batch: list[int]) -> Matrix:
-            return self._vectors([tokens[position] for position in batch])
+            rows = [tokens[position] for position in batch]
+            return self._pack_vectors(rows, sizes) if sizes else self._vectors(rows)
 
         batches = self._batches(tokens)
-        if alone:
+        if sizes:
+            batches = packs([len(row) for row in tokens], sizes[-1])
+        elif alone:
             batches = ([position] for position in range(len(texts)))
         results: Iterable[tuple[list[int], Matrix]] = ((batch, work(batch)) for batch in batches)
         if self.device.type == "cpu":
@@ -74,6 +101,39 @@ class MiniLm:
         for batch, rows in results:
             vectors[batch] = rows
         return vectors
+
+    @cached_property
+    def _pack_sizes(self) -> tuple[int, ...]:
+        """Return `PACKS` if a text has the same bits at each place of a pack, else (): embed one text at a time.
+
+        BLAS libraries choose a kernel by the shape of a product, and a kernel may treat the edges of a matrix
+        differently. It computes all numbers alike, so made-up texts show it, and the result depends on no record.
+        """
+        # On a thread of the pool: its operations have one core, as those of the texts.
+        # No log line: it would show that there is a record without a stored vector.
+        ((sizes, is_exact),) = compute(self._is_exact, [PACKS])
+        return sizes if is_exact else ()
+
+    def _is_exact(self, sizes: Sequence[int]) -> bool:
+        """Return True if one layer gives each made-up text the same bits in packs of all sizes, at all places."""
+        import torch
+
+        vocabulary = self.tokenizer.get_vocab_size()
+        texts = [
+            [(7919 * (length + index)) % vocabulary for index in range(length)]
+            for length in CHECKED
+        ]
+        expected = [self._pack_states([text], sizes, layers=1)[0] for text in texts]
+        for size in sizes:
+            # One token at each place of the pack, then texts among others in two orders.
+            copies = torch.stack(self._pack_states([[vocabulary - 1]] * size, sizes, layers=1))
+            if not torch.equal(copies, copies[:1].expand_as(copies)):
+                return False
+        for order in (slice(None), slice(None, None, -1)):
+            states = self._pack_states((texts * 3)[order], sizes, layers=1)
+            if not all(map(torch.equal, states, (expected * 3)[order])):
+                return False
+        return True
 
     def _batches(self, tokens: Sequence[Sequence[int]]) -> Iterator[list[int]]:
         """Yield the positions of texts of similar length, which need little padding."""
@@ -91,43 +151,96 @@ class MiniLm:
     def _vectors(self, tokens: Sequence[Sequence[int]]) -> Matrix:
         """Return the normalised means of the last hidden states, without those of padding."""
         import torch
-        from torch.nn.functional import normalize
+        from torch.nn.functional import normalize, scaled_dot_product_attention
         from torch.nn.utils.rnn import pad_sequence
 
         ids = pad_sequence([torch.tensor(row) for row in tokens], batch_first=True).to(self.device)
         lengths = torch.tensor([len(row) for row in tokens], device=self.device)
-        mask = torch.arange(ids.shape[1], device=self.device) < lengths[:, None]
+        places = torch.arange(ids.shape[1], device=self.device)
+        mask = places < lengths[:, None]
+
+        def attend(*parts: torch.Tensor) -> torch.Tensor:
+            query, key, value = (part.unflatten(2, (HEADS, -1)).transpose(1, 2) for part in parts)
+            attended = scaled_dot_product_attention(query, key, value, mask[:, None, None, :])
+            return attended.transpose(1, 2).flatten(2)
+
         with torch.inference_mode():
-            states = self._states(ids, mask)
+            states = self._states(ids, places, attend)
         means = (states * mask[:, :, None]).sum(1) / lengths[:, None]
         matrix: Matrix = normalize(means, dim=1).cpu().numpy()
         return matrix
 
-    def _states(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """Return the last hidden states of BERT (Devlin et al. 2019), shape (texts, tokens, 384)."""
-        from torch.nn.functional import gelu, scaled_dot_product_attention
+    def _pack_vectors(self, tokens: Sequence[Sequence[int]], sizes: Sequence[int]) -> Matrix:
+        """Return the vectors of a pack, each of which depends on its own text, bit for bit."""
+        import torch
+        from torch.nn.functional import normalize
+
+        states = self._pack_states(tokens, sizes)
+        means = torch.stack([state.sum(0) / len(state) for state in states])
+        matrix: Matrix = normalize(means, dim=1).numpy()
+        return matrix
+
+    def _pack_states(
+        self, tokens: Sequence[Sequence[int]], sizes: Sequence[int], layers: int = LAYERS
+    ) -> list[torch.Tensor]:
+        """Return the hidden states of each text of a pack, shape (tokens, 384).
+
+        The texts lie one behind another, filled with zeros to the next of `sizes`, so that each matrix product has one
+        of few shapes. Each text has attention to itself alone, in a call of its own.
+        """
+        import torch
+        from torch.nn.functional import scaled_dot_product_attention
+
+        lengths = [len(row) for row in tokens]
+        total = sum(lengths)
+        size = min(size for size in sizes if size >= total)
+        ids = torch.zeros(size, dtype=torch.long)
+        places = torch.zeros(size, dtype=torch.long)
+        ids[:total] = torch.tensor([token for row in tokens for token in row])
+        places[:total] = torch.cat([torch.arange(length) for length in lengths])
+
+        def attend(*parts: torch.Tensor) -> torch.Tensor:
+            # Rows behind the texts stay zero.
+            attended = torch.zeros_like(parts[0])
+            pieces = zip(*(part[:total].split(lengths) for part in parts), strict=True)
+            for target, piece in zip(attended[:total].split(lengths), pieces, strict=True):
+                query, key, value = (
+                    rows[None].unflatten(2, (HEADS, -1)).transpose(1, 2) for rows in piece
+                )
+                result = scaled_dot_product_attention(query, key, value)
+                target.copy_(result.transpose(1, 2).flatten(2)[0])
+            return attended
+
+        with torch.inference_mode():
+            states = self._states(ids, places, attend, layers)
+            return list(states[:total].split(lengths))
+
+    def _states(
+        self,
+        ids: torch.Tensor,
+        places: torch.Tensor,
+        attend: Callable[..., torch.Tensor],
+        layers: int = LAYERS,
+    ) -> torch.Tensor:
+        """Return the hidden states of BERT (Devlin et al. 2019) after `layers`, shape (*ids.shape, 384)."""
+        from torch.nn.functional import gelu
 
         table = {
             name: self.weights[f"embeddings.{name}_embeddings.weight"]
             for name in ("word", "position", "token_type")
         }
         states = self._norm(
-            table["word"][ids] + table["position"][: ids.shape[1]] + table["token_type"][0],
+            table["word"][ids] + table["position"][places] + table["token_type"][0],
             "embeddings.LayerNorm",
         )
         # The order of BERT: attention, sum and norm, then the inner layer, sum and norm (post-norm).
-        for number in range(LAYERS):
+        for number in range(layers):
             layer = f"encoder.layer.{number}"
-            query, key, value = (
-                self._linear(states, f"{layer}.attention.self.{name}")
-                .unflatten(2, (HEADS, -1))
-                .transpose(1, 2)
-                for name in ("query", "key", "value")
-            )
-            attended = (
-                scaled_dot_product_attention(query, key, value, mask[:, None, None, :])
-                .transpose(1, 2)
-                .flatten(2)
+            attended = attend(
+                *(
+                    self._linear(states, f"{layer}.attention.self.{name}")
+                    for name in ("query", "key", "value")
+                )
             )
             attended = self._linear(attended, f"{layer}.attention.output.dense")
             states = self._norm(attended + states, f"{layer}.attention.output.LayerNorm")

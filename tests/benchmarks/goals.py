@@ -31,6 +31,12 @@ GOALS = {
         Goal("P1", "vote, both ends / float32 matrix product, 10,000 x 100,000", 1.5),
         Goal("P1-small", "vote, both ends / float32 matrix product, up to 1,000 x 6,000", 3.0),
         Goal("P8", "embedding rate / SentenceTransformer.encode, short texts", 1.25, least=True),
+        Goal(
+            "P8-records",
+            "embedding rate of private records / of public texts, short texts",
+            0.8,
+            least=True,
+        ),
         Goal("P15", "wasp --help / bare interpreter with argparse", 8.0),
         Goal(
             "P16-64",

@@ -191,7 +191,7 @@ def never_draw() -> NoReturn:
 def private_vectors(tools: RowTools, rows: OpenedRows) -> NDArray[np.float32]:
     """Return the embeddings of private rows, cached in the private zone.
 
-    Each row is embedded alone, because the other rows of a batch can change the last bits of its vector. A keyed hash
+    Rows are embedded by `embed_alone`: the other rows of a batch can change the last bits of a vector. A keyed hash
     identifies each text: if a dataset grows, only its new rows are embedded. The cache contains current rows only; a
     row removed from the dataset is also removed from the file. A text that the embedder cannot process gets a vector of
     NaN, which casts no vote: an error would reveal that such a row exists.
