@@ -166,7 +166,7 @@ class HfModel:
 
     @cached_property
     def _dtype(self) -> str:
-        return dtype_of(self._options, self._model)
+        return dtype_of(self._options, self._model, self._home)
 
     @cached_property
     def _folder(self) -> Path:
@@ -239,8 +239,10 @@ class HfModel:
             rows = self._options.batch
         batch: list[SamplingRequest] = []
         longest = 0
-        # Longest first: memory problems appear at once.
-        for request in sorted(requests, key=lambda r: (r.stop, -r.new, -len(r.ids), r.position)):
+        # Longest first: memory problems appear at once. Equal prompts side by side: they are computed once.
+        for request in sorted(
+            requests, key=lambda r: (r.stop, -r.new, -len(r.ids), r.ids, r.position)
+        ):
             longest = max(longest, len(request.ids) + request.new)
             is_full = len(batch) >= rows or (len(batch) + 1) * longest > budget
             if batch and (is_full or request.stop != batch[0].stop):
