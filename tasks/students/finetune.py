@@ -179,7 +179,7 @@ def _device() -> torch.device:
 
 
 def _autocast() -> AbstractContextManager[None]:
-    """Compute in bfloat16 where the processor supports it; weights stay float32."""
+    """Compute in bfloat16 where the processor is faster in it; weights stay float32."""
     device = _device().type
     context: AbstractContextManager[None] = import_torch().autocast(
         device, import_torch().bfloat16, enabled=device != "cpu" or computes_bfloat16()

@@ -51,11 +51,18 @@ GOALS = {
             least=True,
         ),
         Goal(
-            "P17",
-            "tokens per second of smollm2 / a bare generate of the same prompts",
-            0.8,
+            "P17-one",
+            "texts a processor second / bare generate in the better precision, one text a prompt",
+            1.4,
             least=True,
         ),
+        Goal(
+            "P17-four",
+            "the same with four texts a prompt",
+            4.0,
+            least=True,
+        ),
+        Goal("P18", "chosen precision / the better one: prefill, step, fine-tuning step", 1.05),
     )
 }
 

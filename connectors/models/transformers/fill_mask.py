@@ -18,9 +18,10 @@ from connectors.interfaces.prompts import Cloze, Prompt
 from connectors.interfaces.text_forms import encodable
 from connectors.models.base.options import read_options, refuse_unknown
 from connectors.models.transformers.loading import Loaded
-from connectors.models.transformers.model import HfModel, pad
+from connectors.models.transformers.model import HfModel
 from connectors.models.transformers.model_checks import Purpose
 from connectors.models.transformers.options import HfOptions
+from connectors.models.transformers.prefill import pad
 from connectors.models.transformers.sampling import SamplingRequest, filters
 
 if TYPE_CHECKING:

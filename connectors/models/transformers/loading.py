@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from connectors.interfaces.errors import FinalError
-from connectors.interfaces.threads import computes_bfloat16
+from connectors.interfaces.threads import computes_bfloat16, supports_bfloat16
 from connectors.models.transformers import smollm2
 from connectors.models.transformers.hub_files import (
     LOADING,
@@ -187,11 +187,11 @@ def _explain_load_error(error: Exception) -> str:
     return f"{type(error).__name__}: {first_line(error)}"
 
 
-def dtype_of(options: HfOptions, model: str) -> str:
+def dtype_of(options: HfOptions, model: str, home: Path | None = None) -> str:
     """Return the precision: the option, or by default the device's.
 
-    Default: bfloat16 or float16 on an accelerator, float32 on a CPU. Bundled models: bfloat16 on a CPU that computes in
-    it.
+    Default: bfloat16 or float16 on an accelerator, float32 on a CPU. Bundled models: bfloat16 on a CPU that is faster
+    in it, or whose state folder `home` has texts of an earlier version in it.
     """
     import torch
 
@@ -203,8 +203,11 @@ def dtype_of(options: HfOptions, model: str) -> str:
         return "bfloat16"
     if device in ("cuda", "mps"):
         return "float16"
-    if model in smollm2.CONTENT and computes_bfloat16():
-        return "bfloat16"
+    if model in smollm2.CONTENT:
+        if computes_bfloat16():
+            return "bfloat16"
+        if supports_bfloat16() and smollm2.keeps_bfloat16(home, model):
+            return "bfloat16"
     return "float32"
 
 

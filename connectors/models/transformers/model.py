@@ -31,7 +31,8 @@ from connectors.models.transformers.loading import (
 )
 from connectors.models.transformers.model_checks import Purpose
 from connectors.models.transformers.options import HfOptions
-from connectors.models.transformers.sampling import Gumbel, RowLimit, SamplingRequest, filters
+from connectors.models.transformers.prefill import can_prefill, pad
+from connectors.models.transformers.sampling import RowLimit, Sampler, SamplingRequest
 
 if TYPE_CHECKING:
     import torch
@@ -165,7 +166,7 @@ class HfModel:
 
     @cached_property
     def _dtype(self) -> str:
-        return dtype_of(self._options, self._model)
+        return dtype_of(self._options, self._model, self._home)
 
     @cached_property
     def _folder(self) -> Path:
@@ -238,8 +239,10 @@ class HfModel:
             rows = self._options.batch
         batch: list[SamplingRequest] = []
         longest = 0
-        # Longest first: memory problems appear at once.
-        for request in sorted(requests, key=lambda r: (r.stop, -r.new, -len(r.ids), r.position)):
+        # Longest first: memory problems appear at once. Equal prompts side by side: they are computed once.
+        for request in sorted(
+            requests, key=lambda r: (r.stop, -r.new, -len(r.ids), r.ids, r.position)
+        ):
             longest = max(longest, len(request.ids) + request.new)
             is_full = len(batch) >= rows or (len(batch) + 1) * longest > budget
             if batch and (is_full or request.stop != batch[0].stop):
@@ -276,7 +279,20 @@ class HfModel:
             self._run(loaded, batch[start : start + rows], deliver)
 
     def _generate(self, loaded: Loaded, batch: Sequence[SamplingRequest]) -> list[Completion]:
-        """Generate a batch; rows that are finished after a stretch of tokens leave it."""
+        """Generate a batch."""
+        if not can_prefill(loaded):
+            return self._generate_plainly(loaded, batch)
+        # Only here: the module defines a class of the library's, which is imported with the first model.
+        from connectors.models.transformers.decoding import decode
+
+        sampler = Sampler(self._options, [request.seed for request in batch], loaded.device)
+        written = decode(loaded, batch, sampler)
+        return [self._completion(loaded, *pair) for pair in zip(batch, written, strict=True)]
+
+    def _generate_plainly(
+        self, loaded: Loaded, batch: Sequence[SamplingRequest]
+    ) -> list[Completion]:
+        """Generate a batch by the library; rows that are finished after a stretch of tokens leave it."""
         # The library computes finished rows until the last one ends. After each stretch only open rows continue, with
         # their part of the cache and their own random streams, so each row gets the tokens that it would get alone.
         import torch
@@ -287,10 +303,7 @@ class HfModel:
         if loaded.seq2seq:  # a decoder starts with an additional token
             start = 1
         end = ids.shape[1] + max(request.new for request in batch)
-        gumbel = Gumbel([request.seed for request in batch], loaded.device)
-        processors = filters(self._options)
-        if self._options.temperature > 0:
-            processors.append(gumbel)  # the largest score after the last processor is the draw
+        sampler = Sampler(self._options, [request.seed for request in batch], loaded.device)
         more: dict[str, object] = {}
         if batch[0].stop:  # the same for all rows, see `_batches`
             more = {"stop_strings": list(batch[0].stop), "tokenizer": loaded.tokenizer}
@@ -308,8 +321,8 @@ class HfModel:
                     input_ids=ids,
                     attention_mask=mask,
                     max_new_tokens=stretch,
-                    do_sample=False,  # the noise of `Gumbel` draws
-                    logits_processor=processors,
+                    do_sample=False,  # the noise of the sampler draws
+                    logits_processor=sampler.processors,
                     stopping_criteria=StoppingCriteriaList([RowLimit(requests, start, ids.device)]),
                     return_dict_in_generate=True,
                     **more,
@@ -331,7 +344,7 @@ class HfModel:
                 mask = torch.cat(
                     [mask[indices], mask.new_ones(len(on), ids.shape[1] - width)], dim=1
                 )
-                gumbel.select(on)
+                sampler.select(on)
                 more |= _cache_of(output, indices)
         return [completions[row] for row in range(len(batch))]
 
@@ -385,24 +398,6 @@ def _chat(tokenizer: PreTrainedTokenizerBase, text: str) -> str:
         )
     message = [{"role": "user", "content": text}]
     return str(tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True))
-
-
-def pad(
-    loaded: Loaded, rows: Sequence[list[int]], on_right: bool
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return token ids of equal length and their attention mask, both int64 of shape (rows, tokens)."""
-    import torch
-    from torch.nn.utils.rnn import pad_sequence
-
-    side = "left"  # a causal model continues from the last position
-    if on_right:
-        side = "right"
-    tensors = [torch.tensor(ids) for ids in rows]
-    ids = pad_sequence(tensors, batch_first=True, padding_value=loaded.pad, padding_side=side)
-    mask = pad_sequence(
-        [torch.ones_like(row) for row in tensors], batch_first=True, padding_side=side
-    )
-    return ids.to(loaded.device), mask.to(loaded.device)
 
 
 def _affordable_tokens(loaded: Loaded) -> int:

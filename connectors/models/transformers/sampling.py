@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 TINY = 1e-30
 """Least value of which the logarithm is taken: that of 0 is infinite."""
 
+CANDIDATES = 512
+"""Likeliest tokens among which a nucleus is looked for before the whole vocabulary is sorted."""
+
 
 @dataclass(frozen=True, slots=True)
 class SamplingRequest:
@@ -46,8 +49,65 @@ def filters(options: HfOptions) -> LogitsProcessorList:
         if options.top_k:
             chosen.append(library.TopKLogitsWarper(options.top_k))
         if options.top_p < 1:
-            chosen.append(library.TopPLogitsWarper(options.top_p))
+            chosen.append(Nucleus(options.top_p))
     return chosen
+
+
+class Nucleus:
+    """A logits processor that keeps the likeliest tokens whose probabilities reach `top_p`, and all equal to the last.
+
+    It selects the set of the library's TopPLogitsWarper, which sorts the whole vocabulary: that takes longer than a
+    step of a small model. Here a row is sorted only if its likeliest CANDIDATES tokens do not reach `top_p`.
+    """
+
+    def __init__(self, top_p: float) -> None:
+        self._top_p = top_p
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
+        """Return the scores, shape (rows, vocabulary), with -infinity outside of the nucleus."""
+        return scores.masked_fill(scores < self.least(scores), float("-inf"))
+
+    def least(self, scores: torch.Tensor) -> torch.Tensor:
+        """Return each row's least score in its nucleus, shape (rows, 1)."""
+        total = scores.logsumexp(-1, keepdim=True)
+        number = min(CANDIDATES, scores.shape[-1])
+        best = scores.topk(number).values
+        least, reached = self._last(best, total)
+        if number < scores.shape[-1] and not bool(reached.all()):
+            flat = (~reached).nonzero().squeeze(-1)
+            whole = scores[flat].sort(-1, descending=True).values
+            least[flat] = self._last(whole, total[flat])[0]
+        return least
+
+    def _last(self, best: torch.Tensor, total: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the score of the last token of the nucleus among descending scores, and if they reach top_p."""
+        probabilities = (best - total).exp()
+        sums = probabilities.cumsum(-1)
+        # A token belongs to it if those before it do not reach top_p: the likeliest always does.
+        inside = (sums - probabilities < self._top_p).sum(-1, keepdim=True).clamp(min=1)
+        return best.gather(-1, inside - 1), sums[:, -1] >= self._top_p
+
+
+class Sampler:
+    """The next token of each row of a batch, drawn by the options from the row's own stream."""
+
+    def __init__(self, options: HfOptions, seeds: Sequence[int], device: torch.device) -> None:
+        self.processors = filters(options)
+        self._gumbel = Gumbel(seeds, device)
+        if options.temperature > 0:
+            self.processors.append(self._gumbel)  # the largest score after it is the draw
+
+    def select(self, rows: Sequence[int]) -> None:
+        """Continue with these rows alone."""
+        self._gumbel.select(rows)
+
+    def draw(self, ids: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
+        """Return the next token of each row, int64 of shape (rows,).
+
+        `ids`: the row's tokens, shape (rows, tokens). `logits`: shape (rows, vocabulary).
+        """
+        drawn: torch.Tensor = self.processors(ids, logits.float()).argmax(-1)
+        return drawn
 
 
 class Gumbel:

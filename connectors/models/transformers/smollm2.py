@@ -33,6 +33,8 @@ ADAPTER_SHA256: Final = "8f95f17999bc604c4f7f814d43d8a65d3981b25d034fbdabfbec08d
 _BASE: Final = {"model": FILE.removesuffix(".gguf"), "weights": SHA256}
 CONTENT: Final = {NAME: _BASE, TUNED: _BASE | {"adapter": ADAPTER_SHA256}}
 """Identity of each model's weights, which needs no conversion."""
+MARK: Final = "dtype-by-speed"
+"""File in a converted folder: written by a version that uses bfloat16 only where it is faster."""
 
 _log = logging.getLogger(__name__)
 
@@ -55,10 +57,7 @@ def converted(home: Path, model: str = NAME) -> Path:
     One process converts, others wait. Raises ConfigError without the package, FinalError for other weights than those
     recorded here.
     """
-    sha256 = SHA256
-    if model == TUNED:
-        sha256 = ADAPTER_SHA256
-    folder = home / "models" / f"{model}-{sha256[:12]}"
+    folder = _folder(home, model)
     make_folder(folder.parent)
     with locked(folder.with_suffix(".lock")):
         if not folder.is_dir():
@@ -68,6 +67,25 @@ def converted(home: Path, model: str = NAME) -> Path:
             else:
                 write_folder_whole(folder, partial(_convert, _source()))
     return folder
+
+
+def keeps_bfloat16(home: Path | None, model: str) -> bool:
+    """Return True if an earlier version wrote with this model in the state folder `home`.
+
+    It used bfloat16 wherever the processor has instructions for it. The precision is a part of the run's id: in another
+    one, an equal configuration would be another run, with a charge of its own.
+    """
+    if home is None:
+        return False
+    folder = _folder(home, model)
+    return folder.is_dir() and not (folder / MARK).exists()
+
+
+def _folder(home: Path, model: str) -> Path:
+    sha256 = SHA256
+    if model == TUNED:
+        sha256 = ADAPTER_SHA256
+    return home / "models" / f"{model}-{sha256[:12]}"
 
 
 def _source() -> Path:
@@ -105,6 +123,7 @@ def _convert(source: Path, folder: Path) -> None:
         model.generation_config = packed.generation_config
         model.save_pretrained(folder)
         AutoTokenizer.from_pretrained(**where).save_pretrained(folder)
+    (folder / MARK).touch()
 
 
 def _tune(base: Path, folder: Path) -> None:
@@ -120,3 +139,4 @@ def _tune(base: Path, folder: Path) -> None:
         model = AutoModelForCausalLM.from_pretrained(base, dtype="float32", local_files_only=True)
         PeftModel.from_pretrained(model, ADAPTER).merge_and_unload().half().save_pretrained(folder)
         AutoTokenizer.from_pretrained(base, local_files_only=True).save_pretrained(folder)
+    (folder / MARK).touch()

@@ -189,3 +189,21 @@ def test_after_an_error_nothing_new_begins_and_what_began_has_ended() -> None:
         list(compute(work, range(1000)))
     assert len(begun) < 100
     assert sorted([*ended, 3]) == sorted(begun)
+
+
+@pytest.mark.parametrize(
+    ("flags", "limit", "expected"),
+    [
+        ({"cpu_name": "Intel Xeon", "avx512_bf16": True, "amx_bf16": True}, "", True),
+        ({"cpu_name": "Intel Xeon", "avx512_bf16": True, "amx_bf16": True}, "avx512_core_amx", True),
+        ({"cpu_name": "Intel Xeon", "avx512_bf16": True, "amx_bf16": True}, "AVX512_CORE_BF16", False),
+        ({"cpu_name": "Intel Xeon", "avx512_bf16": True, "amx_bf16": False}, "", False),
+        ({"cpu_name": "AMD EPYC 9654", "avx512_bf16": True, "amx_bf16": False}, "", True),
+        ({"cpu_name": "AMD EPYC 7763", "avx512_bf16": False, "amx_bf16": False}, "", False),
+        ({"architecture": "aarch64"}, "", False),
+    ],
+)  # fmt: skip
+def test_bfloat16_is_chosen_where_it_is_faster_than_float32(flags, limit, expected, monkeypatch):
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: flags)
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", limit)
+    assert threads.computes_bfloat16() is expected

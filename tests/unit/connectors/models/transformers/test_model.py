@@ -259,19 +259,20 @@ def test_threads_share_a_model(tiny_models):
     assert [parts[i % 3][i // 3] for i in range(12)] == whole
 
 
-def test_a_batch_that_does_not_fit_the_memory_is_halved(tiny_models, monkeypatch):
-    model = opened(tiny_models["gpt2"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_batch_that_does_not_fit_the_memory_is_halved(kind, tiny_models, monkeypatch):
+    model = opened(tiny_models[kind])
     whole = model.complete(prompts(12))
-    loaded = model._open()
-    real, sizes = loaded.model.generate, []
+    real = model._generate
+    sizes = []
 
-    def narrow(*, input_ids, **rest):
-        sizes.append(len(input_ids))
-        if len(input_ids) > 4:
+    def narrow(loaded, batch):
+        sizes.append(len(batch))
+        if len(batch) > 4:
             raise torch.OutOfMemoryError("out of memory")
-        return real(input_ids=input_ids, **rest)
+        return real(loaded, batch)
 
-    monkeypatch.setattr(loaded.model, "generate", narrow)
+    monkeypatch.setattr(model, "_generate", narrow)
     assert model.complete(prompts(12)) == whole
     assert sizes[:2] == [12, 6]
     assert model.complete(prompts(12)) == whole

@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 from connectors.models.transformers.options import HfOptions  # noqa: E402
-from connectors.models.transformers.sampling import Gumbel, filters  # noqa: E402
+from connectors.models.transformers.sampling import Gumbel, Nucleus, filters  # noqa: E402
 
 CPU = torch.device("cpu")
 
@@ -58,3 +58,39 @@ def test_streams_of_an_accelerator_draw_as_well():
     drawn = (-noise(None, torch.zeros(2, 50_000))).exp()
     assert drawn.mean(-1).tolist() == pytest.approx([1, 1], abs=0.05)
     assert not torch.equal(drawn[0], drawn[1])
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.3, 1.0, 3.0, 12.0])
+@pytest.mark.parametrize("top_p", [0.01, 0.5, 0.9, 0.999])
+@pytest.mark.parametrize("size", [1, 7, 512, 513, 5000])
+def test_a_nucleus_is_that_of_the_library(size, top_p, spread):
+    from transformers import TopPLogitsWarper
+
+    # In double precision sums near top_p do not depend on their order.
+    scores = spread * torch.randn(6, size, generator=torch.Generator().manual_seed(size)).double()
+    ids = torch.zeros(6, 1, dtype=torch.long)
+    ours = Nucleus(top_p)(ids, scores)
+    theirs = TopPLogitsWarper(top_p)(ids, scores)
+    # Tokens as likely as the last of the library's are ours as well, whichever the sort has put first.
+    least = theirs.masked_fill(theirs.isinf(), float("inf")).amin(-1, keepdim=True)
+    assert torch.equal(ours.isfinite(), scores >= least)
+    assert torch.equal(ours[ours.isfinite()], scores[scores >= least])
+    if spread:
+        assert torch.equal(ours.isfinite(), theirs.isfinite())
+
+
+def test_only_rows_that_the_likeliest_tokens_do_not_fill_are_sorted(monkeypatch):
+    flat = torch.linspace(0, 1, 5000)
+    scores = torch.stack([flat, 40 * flat, flat.flip(0)])
+    sorted_rows = []
+    real = torch.Tensor.sort
+
+    def counted(tensor, *rest, **more):
+        sorted_rows.append(len(tensor))
+        return real(tensor, *rest, **more)
+
+    monkeypatch.setattr(torch.Tensor, "sort", counted)
+    kept = Nucleus(0.9)(torch.zeros(3, 1, dtype=torch.long), scores).isfinite().sum(-1).tolist()
+    assert sorted_rows == [2]
+    assert kept[0] == kept[2] > 4000
+    assert kept[1] < 500

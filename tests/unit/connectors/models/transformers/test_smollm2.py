@@ -8,7 +8,7 @@ import pytest
 from connectors.interfaces.errors import ConfigError, FinalError
 from connectors.interfaces.models import ModelSpec
 from connectors.models.base.registry import check_model
-from connectors.models.transformers import smollm2
+from connectors.models.transformers import loading, smollm2
 from connectors.models.transformers.model import HfModel
 from tasks.writing.prompts import Label, TaskCard, listed
 
@@ -67,6 +67,22 @@ def test_identities_need_no_conversion_and_differ_by_the_lora(tmp_path):
     assert not any(tmp_path.iterdir())
 
 
+@both
+def test_a_state_folder_of_an_earlier_version_keeps_its_precision(tmp_path, monkeypatch, model):
+    """The precision is a part of the run's id: another one would charge the same configuration again."""
+    monkeypatch.setattr(loading, "computes_bfloat16", lambda: False)
+    monkeypatch.setattr(loading, "supports_bfloat16", lambda: True)
+    assert '"dtype":"float32"' in HfModel.from_spec(spec(tmp_path, model)).identity
+    folder = smollm2._folder(tmp_path, model)
+    folder.mkdir(parents=True)
+    assert '"dtype":"bfloat16"' in HfModel.from_spec(spec(tmp_path, model)).identity
+    monkeypatch.setattr(loading, "supports_bfloat16", lambda: False)
+    assert '"dtype":"float32"' in HfModel.from_spec(spec(tmp_path, model)).identity
+    monkeypatch.setattr(loading, "supports_bfloat16", lambda: True)
+    (folder / smollm2.MARK).touch()
+    assert '"dtype":"float32"' in HfModel.from_spec(spec(tmp_path, model)).identity
+
+
 @needs_package
 @pytest.mark.runs
 @both
@@ -81,6 +97,7 @@ def test_a_model_is_converted_once_and_continues_a_list_up_to_the_line_s_end(tmp
         assert sum(text.endswith("?") for text in texts) >= 4, texts
 
     folder = smollm2.converted(tmp_path, model)
+    assert not smollm2.keeps_bfloat16(tmp_path, model)
     weights = folder / "model.safetensors"
     written = weights.stat().st_mtime_ns
     assert smollm2.converted(tmp_path, model) == folder

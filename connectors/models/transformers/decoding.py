@@ -1,0 +1,120 @@
+"""The tokens of a batch of causal rows, one step at a time; rows that are finished leave it.
+
+The library's `generate` computes finished rows until the last one ends, copies the whole cache in each step, and in
+each call prepares the whole vocabulary for the comparison with stop strings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from transformers.cache_utils import DynamicLayer
+
+from connectors.interfaces import cancellation
+from connectors.models.transformers.loading import Loaded
+from connectors.models.transformers.prefill import positions, prefill
+from connectors.models.transformers.sampling import Sampler, SamplingRequest
+
+if TYPE_CHECKING:
+    import torch
+
+ROOM = 64
+"""Free columns of a grown cache: it is copied once in so many steps."""
+LEAVING = 8
+"""Finished rows leave when they are one of so many, because the others' part of the cache is copied."""
+
+
+class GrowingLayer(DynamicLayer):
+    """Keys and values with free columns behind them, so that a step writes one column instead of a copy of all."""
+
+    def __init__(self, keys: torch.Tensor, values: torch.Tensor) -> None:
+        super().__init__()
+        self.lazy_initialization(keys, values)
+        self.keys = keys
+        self.values = values
+        self._room: tuple[torch.Tensor, torch.Tensor] | None = None
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *_args: Any, **_kwargs: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Append the states of new tokens, shape (rows, heads, tokens, size); return all."""
+        before = self.keys.shape[-2]
+        after = before + key_states.shape[-2]
+        if self._room is None or after > self._room[0].shape[-2]:
+            self._room = (_roomy(self.keys, after + ROOM), _roomy(self.values, after + ROOM))
+        keys, values = self._room
+        keys[..., before:after, :] = key_states
+        values[..., before:after, :] = value_states
+        self.keys = keys[..., :after, :]
+        self.values = values[..., :after, :]
+        return self.keys, self.values
+
+    def batch_select_indices(self, indices: torch.Tensor) -> None:
+        """Keep these rows only."""
+        super().batch_select_indices(indices)
+        self._room = None  # it has the other rows
+
+
+def decode(
+    loaded: Loaded, requests: Sequence[SamplingRequest], sampler: Sampler
+) -> list[list[int]]:
+    """Return the new tokens of each request, up to an end token, a stop string or its limit."""
+    import torch
+
+    written: list[list[int]] = [[] for _ in requests]
+    rows = list(range(len(requests)))
+    with torch.inference_mode():
+        state = prefill(loaded, [request.ids for request in requests])
+        cache, ids, mask, logits = state.cache, state.ids, state.mask, state.logits
+        del state
+        cache.layers = [GrowingLayer(layer.keys, layer.values) for layer in cache.layers]
+        finished = [False] * len(rows)
+        while True:
+            cancellation.raise_if_stopped()
+            drawn = sampler.draw(ids, logits)
+            for number, token in enumerate(drawn.tolist()):
+                if not finished[number]:
+                    row = rows[number]
+                    written[row].append(token)
+                    finished[number] = _is_finished(loaded, requests[row], written[row])
+            if all(finished):
+                return written
+            ids = torch.cat([ids, drawn[:, None]], dim=1)
+            mask = torch.cat([mask, mask.new_ones(len(rows), 1)], dim=1)
+            if LEAVING * sum(finished) >= len(rows):
+                on = [number for number, is_finished in enumerate(finished) if not is_finished]
+                indices = torch.tensor(on, device=ids.device)
+                rows = [rows[number] for number in on]
+                finished = [False] * len(rows)
+                ids = ids[indices]
+                mask = mask[indices]
+                cache.batch_select_indices(indices)
+                sampler.select(on)
+            output = loaded.model(
+                input_ids=ids[:, -1:],
+                attention_mask=mask,
+                position_ids=positions(mask)[:, -1:],
+                past_key_values=cache,
+                use_cache=True,
+                logits_to_keep=1,
+            )
+            logits = output.logits[:, -1]
+
+
+def _is_finished(loaded: Loaded, request: SamplingRequest, tokens: Sequence[int]) -> bool:
+    if tokens[-1] in loaded.eos or len(tokens) >= request.new:
+        return True
+    for stop in request.stop:
+        # Each token but the first has a byte of it at least; one more, whose leading space a decoder may drop.
+        last = tokens[-len(stop.encode()) - 1 :]
+        if stop in loaded.tokenizer.decode(last, skip_special_tokens=True):
+            return True
+    return False
+
+
+def _roomy(states: torch.Tensor, width: int) -> torch.Tensor:
+    rows, heads, before, size = states.shape
+    room: torch.Tensor = states.new_empty(rows, heads, width, size)
+    room[..., :before, :] = states
+    return room

@@ -1,0 +1,134 @@
+"""Prompts of a batch are computed once, in whatever parts; the model sees what it would see row by row."""
+
+import inspect
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+from connectors.interfaces.models import ModelSpec  # noqa: E402
+from connectors.interfaces.prompts import Prompt  # noqa: E402
+from connectors.models.transformers import prefill as module  # noqa: E402
+from connectors.models.transformers.model import HfModel  # noqa: E402
+from connectors.models.transformers.prefill import can_prefill, prefill  # noqa: E402
+from tests.support.models.tiny import ENCODER, save, settings, tokenizer  # noqa: E402
+from tests.support.models.tiny import tiny_models as tiny_models  # noqa: E402
+
+SHARED = list(range(10, 50))
+ROWS = [
+    [*SHARED, 7, 8, 9],
+    [*SHARED, 7, 8, 9],
+    [*SHARED, *range(60, 90)],
+    [*SHARED[:-4], 5],
+    [*SHARED, *range(61, 91)],
+    [*SHARED, 7, 8, 9],
+]
+LONG = {**ENCODER, "max_position_embeddings": 512}
+NEEDED = {  # family: whether its prompts are computed here
+    "Qwen2": (True, {}),
+    "GPTNeoX": (True, {}),
+    "OPT": (True, {"word_embed_proj_dim": 32, "ffn_dim": 64}),
+    "Gemma": (True, {"head_dim": 16}),
+    "Mistral": (False, {"sliding_window": 8}),
+    "Gemma2": (False, {"head_dim": 16, "sliding_window": 8}),
+    "Bloom": (False, {}),
+    "Mamba": (False, {}),
+}
+
+
+def opened(folder: Path, **options) -> HfModel:
+    return HfModel.from_spec(ModelSpec("tiny", "hf", str(folder), {"top_p": 0.9, **options}))
+
+
+@pytest.fixture(scope="module")
+def families(tmp_path_factory) -> dict[str, Path]:
+    import transformers
+
+    folder = tmp_path_factory.mktemp("families")
+    words = tokenizer()
+    folders = {}
+    for family, (_, more) in NEEDED.items():
+        values = settings(words, "bos", "eos", "pad", **LONG, **more)
+        config = getattr(transformers, f"{family}Config")(**values)
+        writer = getattr(transformers, f"{family}ForCausalLM")
+        folders[family] = save(folder / family, writer, config, words)
+    return folders
+
+
+def prompts(per_prompt: int = 3) -> list[Prompt]:
+    """Prompts that share a beginning, each for several texts, in an order that separates equal ones."""
+    beginning = "Write one positive text about a warm and funny story. " * 2
+    return [
+        Prompt(f"{beginning}{'Number two. ' * number}", "x", max_tokens=9, seed=10 * number + copy)
+        for copy in range(per_prompt)
+        for number in range(4)
+    ]
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama"])
+@pytest.mark.parametrize("pass_tokens", [0, 32, 10**6])
+@pytest.mark.parametrize("shared", [1, 16, 10**6])
+def test_the_state_is_that_of_a_padded_batch(kind, pass_tokens, shared, tiny_models, monkeypatch):
+    monkeypatch.setattr(module, "PASS_TOKENS", pass_tokens)
+    monkeypatch.setattr(module, "MIN_SHARED", shared)
+    loaded = opened(tiny_models[kind])._open()
+    with torch.inference_mode():
+        state = prefill(loaded, ROWS)
+        for number, row in enumerate(ROWS):
+            alone = loaded.model(input_ids=torch.tensor([row]))
+            assert torch.allclose(state.logits[number], alone.logits[0, -1], atol=1e-4)
+            for layer, expected in zip(
+                state.cache.layers, alone.past_key_values.layers, strict=True
+            ):
+                stored = layer.keys[number, :, -len(row) :]
+                assert torch.allclose(stored, expected.keys[0], atol=1e-4)
+    assert [int(row.sum()) for row in state.mask] == [len(row) for row in ROWS]
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama"])
+def test_no_token_is_computed_twice(kind, tiny_models, monkeypatch):
+    loaded = opened(tiny_models[kind])._open()
+    real = loaded.model.forward
+    computed = []
+
+    def counted(**given):
+        computed.append(given["input_ids"].numel())
+        return real(**given)
+
+    # The signature decides if the model can be used.
+    counted.__signature__ = inspect.signature(real)
+    monkeypatch.setattr(loaded.model, "forward", counted)
+    monkeypatch.setattr(module, "PASS_TOKENS", 0)
+    with torch.inference_mode():
+        prefill(loaded, ROWS)
+    shared = len(SHARED) - 4
+    # The beginning once; then one of three equal rows, two of 34 more tokens, and the shortest.
+    assert sum(computed) == shared + 7 + 2 * 34 + 1
+
+
+@pytest.mark.parametrize("family", NEEDED)
+def test_families_are_computed_here_or_left_to_the_library(family, families):
+    model = opened(families[family])
+    assert can_prefill(model._open()) == NEEDED[family][0]
+    asked = prompts()
+    whole = model.complete(asked)
+    assert len({answer.text for answer in whole}) > 6
+    assert opened(families[family], batch=1).complete(asked) == whole
+    assert opened(families[family]).complete(asked[::-1])[::-1] == whole
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama"])
+@pytest.mark.parametrize("options", [{}, {"temperature": 0.0}, {"no_repeat_ngram_size": 2}])
+def test_texts_are_those_of_the_library_s_own_loop(kind, options, tiny_models, monkeypatch):
+    model = opened(tiny_models[kind], **options)
+    asked = [
+        replace(prompt, end=" " if number % 2 else "") for number, prompt in enumerate(prompts())
+    ]
+    ours = model.complete(asked)
+    monkeypatch.setattr("connectors.models.transformers.model.can_prefill", lambda _: False)
+    assert model.complete(asked) == ours
+
+
+def test_t5_is_left_to_the_library(tiny_models):
+    assert not can_prefill(opened(tiny_models["t5"])._open())
