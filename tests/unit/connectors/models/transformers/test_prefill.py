@@ -93,9 +93,9 @@ def test_no_token_is_computed_twice(kind, tiny_models, monkeypatch):
     real = loaded.model.forward
     computed = []
 
-    def counted(**given):
-        computed.append(given["input_ids"].numel())
-        return real(**given)
+    def counted(**inputs):
+        computed.append(inputs["input_ids"].numel())
+        return real(**inputs)
 
     # The signature decides if the model can be used.
     counted.__signature__ = inspect.signature(real)
