@@ -15,11 +15,10 @@ from typing import Any
 import pandas as pd
 
 import connectors
-from connectors.interfaces.models import Completion
+from connectors.interfaces.models import Completion, ModelSpec
 from connectors.interfaces.prompts import Prompt
 from connectors.interfaces.threads import computes_bfloat16
 from connectors.models.transformers.model import HfModel
-from connectors.models.transformers.options import HfOptions
 from flows.config.task_files import load_task
 from tasks.writing.prompts import LIST_END, Call, Turn, prompt_for
 from tests.benchmarks.embed import shipped, threads
@@ -90,7 +89,9 @@ def demo_prompts(texts: int, per_prompt: int) -> list[Prompt]:
 
 def _model(home: str, dtype: str) -> HfModel:
     options = {"temperature": TEMPERATURE, "top_p": TOP_P, "max_tokens": MAX_TOKENS}
-    return HfModel("smollm2", "smollm2", HfOptions(**options, dtype=dtype), Path(home))
+    return HfModel.from_spec(
+        ModelSpec("smollm2", "hf", "smollm2", {**options, "dtype": dtype}, Path(home))
+    )
 
 
 def _each(models: dict[str, HfModel], work: Callable[[HfModel], Work]) -> dict[str, Work]:

@@ -25,7 +25,7 @@ LEAVING = 8
 """Finished rows leave when they are one of so many, because the others' part of the cache is copied."""
 
 
-class GrowingLayer(DynamicLayer):
+class GrowingLayer(DynamicLayer):  # type: ignore[misc]  # the library has no types here
     """Keys and values with free columns behind them, so that a step writes one column instead of a copy of all."""
 
     def __init__(self, keys: torch.Tensor, values: torch.Tensor) -> None:

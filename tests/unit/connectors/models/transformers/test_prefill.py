@@ -25,16 +25,17 @@ ROWS = [
     [*SHARED, 7, 8, 9],
 ]
 LONG = {**ENCODER, "max_position_embeddings": 512}
-NEEDED = {  # family: whether its prompts are computed here
-    "Qwen2": (True, {}),
+FAMILIES = {
+    "Qwen2": (True, {"num_key_value_heads": 1}),
     "GPTNeoX": (True, {}),
     "OPT": (True, {"word_embed_proj_dim": 32, "ffn_dim": 64}),
-    "Gemma": (True, {"head_dim": 16}),
-    "Mistral": (False, {"sliding_window": 8}),
-    "Gemma2": (False, {"head_dim": 16, "sliding_window": 8}),
+    "Gemma": (True, {"head_dim": 16, "num_key_value_heads": 1}),
+    "Mistral": (False, {"sliding_window": 8, "num_key_value_heads": 1}),
+    "Gemma2": (False, {"head_dim": 16, "sliding_window": 8, "num_key_value_heads": 1}),
     "Bloom": (False, {}),
     "Mamba": (False, {}),
 }
+"""For each family: if its prompts are computed here, and its further settings."""
 
 
 def opened(folder: Path, **options) -> HfModel:
@@ -48,7 +49,7 @@ def families(tmp_path_factory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("families")
     words = tokenizer()
     folders = {}
-    for family, (_, more) in NEEDED.items():
+    for family, (_, more) in FAMILIES.items():
         values = settings(words, "bos", "eos", "pad", **LONG, **more)
         config = getattr(transformers, f"{family}Config")(**values)
         writer = getattr(transformers, f"{family}ForCausalLM")
@@ -92,9 +93,9 @@ def test_no_token_is_computed_twice(kind, tiny_models, monkeypatch):
     real = loaded.model.forward
     computed = []
 
-    def counted(**given):
-        computed.append(given["input_ids"].numel())
-        return real(**given)
+    def counted(**inputs):
+        computed.append(inputs["input_ids"].numel())
+        return real(**inputs)
 
     # The signature decides if the model can be used.
     counted.__signature__ = inspect.signature(real)
@@ -107,10 +108,10 @@ def test_no_token_is_computed_twice(kind, tiny_models, monkeypatch):
     assert sum(computed) == shared + 7 + 2 * 34 + 1
 
 
-@pytest.mark.parametrize("family", NEEDED)
+@pytest.mark.parametrize("family", FAMILIES)
 def test_families_are_computed_here_or_left_to_the_library(family, families):
     model = opened(families[family])
-    assert can_prefill(model._open()) == NEEDED[family][0]
+    assert can_prefill(model._open()) == FAMILIES[family][0]
     asked = prompts()
     whole = model.complete(asked)
     assert len({answer.text for answer in whole}) > 6
