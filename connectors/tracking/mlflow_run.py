@@ -77,10 +77,10 @@ class MlflowRun:
         try:
             # Read only: a connection must not create what is missing.
             with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as database:
-                (found,) = database.execute(query, [self.mlflow_run_id]).fetchone()
+                (runs,) = database.execute(query, [self.mlflow_run_id]).fetchone()
         except (sqlite3.Error, ValueError):
             return False
-        return bool(found)
+        return bool(runs)
 
     @property
     def mlflow_run_id(self) -> str | None:

@@ -382,6 +382,8 @@ def _run_checked(entry: FlowEntry, config: Any, resumes: str | None) -> Json:
     from flows.engine.beforehand import finished_summary
     from flows.runtime.failure import ErrorContext, explained_errors
     from flows.runtime.handover import handed_over
+    from flows.runtime.prefect_settings import needs_configured_server
+    from flows.runtime.temporary_server import start_ahead
 
     _require_fitting_records(entry.name, config, state_folder())
     with explained_errors(ErrorContext()):
@@ -389,14 +391,17 @@ def _run_checked(entry: FlowEntry, config: Any, resumes: str | None) -> Json:
         summary = finished_summary(checked)
     if summary is not None:
         return summary
-    # Imports Prefect.
+    if not needs_configured_server():
+        start_ahead()
+    # The next imports load Prefect, while the server starts.
+    flow = entry.flow()
     from flows.runtime.prefect_server import require_server
 
     require_server()
     # Only flows that can be resumed have the parameter.
     options = {"resumes": resumes} if resumes else {}
     with handed_over(entry.name, config, resumes, checked):
-        result: Json = entry.flow()(config, **options)
+        result: Json = flow(config, **options)
     return result
 
 

@@ -1,4 +1,4 @@
-"""Whether a Prefect server is configured, without importing Prefect where nothing can configure one.
+"""Find out if a Prefect server is configured, without importing Prefect where nothing can configure one.
 
 The import of Prefect takes as long as a plan. A run that was finished before needs it for nothing else.
 """

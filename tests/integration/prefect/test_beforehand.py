@@ -1,4 +1,4 @@
-"""What a command refuses or knows before Prefect starts: the message of `wasp plan`, no server, no import of Prefect."""
+"""Checks of a command before Prefect starts: the messages of `wasp plan`, no server, no import of Prefect."""
 
 import json
 import subprocess
@@ -11,6 +11,7 @@ import pytest
 from flows.config.files import check_config
 from flows.engine.beforehand import check_first, prepare_once
 from flows.engine.prepare import Checked, Prepared
+from flows.federation.local_parties import WITHOUT_PARTIES
 from flows.methods.wasp.config import WaspConfig
 from flows.runtime.handover import handed_over, take
 from flows.runtime.prefect_settings import may_be_configured, needs_configured_server
@@ -62,16 +63,21 @@ def test_a_run_is_refused_with_the_message_of_its_plan_and_without_prefect(
     assert lines[-1] == "False"
 
 
-def test_audit_and_comparison_are_refused_before_a_server_starts(tmp_path: Path) -> None:
+def test_an_audit_without_noise_is_refused_before_a_server_starts(tmp_path: Path) -> None:
+    pipeline = Pipeline(tmp_path / "home", method="fusegen")
+    done = pipeline.call("audit", "--config", str(pipeline.config(flow="fusegen")), code=2)
+    assert "so there is nothing to audit" in done.stderr
+    assert "temporary server" not in done.stderr
+
+
+def test_a_comparison_without_parties_is_refused_before_a_server_starts(tmp_path: Path) -> None:
     pipeline = Pipeline(tmp_path / "home")
-    config = str(pipeline.config(private=None, test=None))
+    rows = [{"name": "one", "flow": "wasp", "config": str(pipeline.config())}]
     compared = tmp_path / "compare.yaml"
-    rows = [{"name": "one", "flow": "wasp", "config": config}]
     compared.write_text(json.dumps({"title": "two", "rows": rows, "local_parties": 2}))
-    for arguments in (["audit", "--config", config], ["compare", "--config", str(compared)]):
-        done = pipeline.call(*arguments, code=2)
-        assert "temporary server" not in done.stderr
-        assert "Nothing was" in done.stderr or "nothing to audit" in done.stderr
+    done = pipeline.call("compare", "--config", str(compared), code=2)
+    assert WITHOUT_PARTIES.rstrip(".") in done.stderr
+    assert "temporary server" not in done.stderr
 
 
 def _config(**changes: Any) -> WaspConfig:
