@@ -4,7 +4,7 @@ import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -379,18 +379,21 @@ def _run_checked(entry: FlowEntry, config: Any, resumes: str | None) -> Json:
 
     Prefect with its temporary server starts only then, and not at all for a run that is finished.
     """
-    from flows.engine.beforehand import finished_summary
+    from flows.engine.beforehand import finished_summary, prepare_beforehand
     from flows.runtime.failure import ErrorContext, explained_errors
     from flows.runtime.handover import handed_over
     from flows.runtime.prefect_settings import needs_configured_server
     from flows.runtime.temporary_server import start_ahead
 
-    _require_fitting_records(entry.name, config, state_folder())
     with explained_errors(ErrorContext()):
         checked = entry.check(config, resumes)
-        summary = finished_summary(checked)
-    if summary is not None:
-        return summary
+    # Opens private rows: only for a configuration without problems.
+    _require_fitting_records(entry.name, config, state_folder())
+    with explained_errors(ErrorContext()):
+        ready = prepare_beforehand(checked)
+        finished = finished_summary(ready)
+    if finished is not None:
+        return finished
     if not needs_configured_server():
         start_ahead()
     # The next imports load Prefect, while the server starts.
@@ -400,9 +403,9 @@ def _run_checked(entry: FlowEntry, config: Any, resumes: str | None) -> Json:
     require_server()
     # Only flows that can be resumed have the parameter.
     options = {"resumes": resumes} if resumes else {}
-    with handed_over(entry.name, config, resumes, checked):
-        result: Json = flow(config, **options)
-    return result
+    with handed_over(entry.name, config, resumes, ready):
+        summary: Any = flow(config, **options)
+    return cast(Json, summary)
 
 
 def _require_fitting_records(flow: str, config: Any, home: Path) -> None:

@@ -1,7 +1,7 @@
 """Check and prepare a run before Prefect, its temporary server and MLflow start.
 
-The command calls `check_first` and hands the result to the flow, which takes it in `prepare_once`. A served flow finds
-nothing and checks by itself.
+The command calls `check_first` and `prepare_beforehand` and hands the result to the flow, which takes it in
+`prepare_once`. A served flow finds nothing and checks by itself.
 """
 
 from pathlib import Path
@@ -25,33 +25,40 @@ from flows.runtime.terminal_progress import display
 from tasks.private.rows.rows import problems_file
 
 
-def check_first(flow: str, config: AnyConfig, resumes: str | None) -> Checked | Prepared:
-    """Check a run; prepare it too if neither an approver nor other parties nor a Prefect server take part.
-
-    Raises the errors of `prepare`, and ConfigError if the run to resume changed.
-    """
+def check_first(flow: str, config: AnyConfig, resumes: str | None) -> Checked:
+    """Check a run; the checks of a flow entry. No private row is opened."""
     if any(model.deployment or is_prefect_key(model.key) for model in config.models):
         # Opening such a model asks the server for the deployment or the key.
         from flows.runtime.prefect_server import require_server
 
         require_server()
-    checked = check_run(flow, config, state_folder(), resumes)
+    return check_run(flow, config, state_folder(), resumes)
+
+
+def prepare_beforehand(checked: object) -> object:
+    """Return a checked run prepared, unless an approver, other parties or a Prefect server take part; else `checked`.
+
+    Raises the errors of `prepare`, and ConfigError if the run to resume changed.
+    """
+    if not isinstance(checked, Checked):
+        return checked
+    config = checked.requested
     is_watched = config.execution.approval or config.parties is not None
     # The page of the server shows errors of private rows; an approver decides before rows are opened.
     if is_watched or needs_configured_server():
         return checked
     prepared = prepare_checked(checked)
-    require_same_run(prepared, resumes)
+    require_same_run(prepared, checked.resumes)
     return prepared
 
 
-def finished_summary(checked: object) -> Json | None:
+def finished_summary(ready: object) -> Json | None:
     """Return the summary of a run that is finished and intact; None for any other one, which has to run."""
-    if not isinstance(checked, Prepared):
+    if not isinstance(ready, Prepared):
         return None
-    summary = load_intact_summary(checked)
+    summary = load_intact_summary(ready)
     if summary is not None:
-        show_warnings(checked)
+        show_warnings(ready)
     return summary
 
 

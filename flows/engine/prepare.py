@@ -126,6 +126,7 @@ def check_run(flow: str, config: AnyConfig, home: Path, resumes: str | None = No
     )
     raise_problems(problems)
     tools = _open_tools(requested.without_rows(), home)
+    inputs = tuple(method.contents(tools))
     references = {
         field: _reference(field, rows, card, tools)
         for field, rows in tools.config.open_rows.items()
@@ -136,7 +137,7 @@ def check_run(flow: str, config: AnyConfig, home: Path, resumes: str | None = No
         tools=tools,
         card=card,
         guarantee=guarantee,
-        inputs=tuple(method.contents(tools)),
+        inputs=inputs,
         references=references,
         warnings=tuple(warnings_of(tools.config, card, guarantee)),
         resumes=resumes,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from flows.config.files import check_config
-from flows.engine.beforehand import check_first, prepare_once
+from flows.engine.beforehand import check_first, prepare_beforehand, prepare_once
 from flows.engine.prepare import Checked, Prepared
 from flows.federation.local_parties import WITHOUT_PARTIES
 from flows.methods.wasp.config import WaspConfig
@@ -86,7 +86,7 @@ def _config(**changes: Any) -> WaspConfig:
 
 def test_the_flow_takes_once_what_the_command_prepared(home: Path) -> None:
     config = _config()
-    prepared = check_first("wasp", config, None)
+    prepared = prepare_beforehand(check_first("wasp", config, None))
     assert isinstance(prepared, Prepared)
     with handed_over("wasp", config, None, prepared):
         assert take("wasp", _config(execution={"seed": 1})) is None
@@ -103,9 +103,9 @@ def test_rows_stay_closed_before_an_approval_and_for_a_configured_server(
     approved = _config(execution={"approval": True}, private={"classes": None})
     monkeypatch.setattr("flows.engine.checks._is_unseen", lambda *_: False)
     monkeypatch.setattr("flows.engine.beforehand.prepare_checked", _refuse)
-    assert isinstance(check_first("wasp", approved, None), Checked)
+    assert isinstance(prepare_beforehand(check_first("wasp", approved, None)), Checked)
     monkeypatch.setattr("flows.engine.beforehand.needs_configured_server", lambda: True)
-    assert isinstance(check_first("wasp", _config(), None), Checked)
+    assert isinstance(prepare_beforehand(check_first("wasp", _config(), None)), Checked)
 
 
 def _refuse(*_: object) -> None:
