@@ -89,6 +89,9 @@ def load_intact_summary(prepared: Prepared) -> Json | None:
         if not _is_intact(prepared, manifest):
             return None
         summary = json.loads(artifacts.read_text(f"runs/{run_id}/summary.json") or "{}")
+        # Its steps try the models again that were down, and write missing texts.
+        if summary["degraded"]:
+            return None
         # `wasp clean` keeps what was used last.
         resumed = [*manifest.get("resumed", []), now()]
         RunManifest(artifacts, manifest, was_done=True).update(resumed=resumed)

@@ -65,7 +65,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
     "a missing manifest": lambda folder: (folder / "_synthetic.parquet.json").unlink(),
     "a missing student": lambda folder: next((folder / "student").iterdir()).unlink(),
     "missing embeddings": lambda folder: [
-        path.unlink() for path in (folder.parents[1] / "embeddings").glob("*.parquet")
+        path.unlink() for path in (folder.parents[1] / "embeddings").rglob("*.parquet")
     ],
     "another report": lambda folder: (folder / "report.json").write_text("{}"),
     "no page": lambda folder: (folder / "report.html").unlink(),
@@ -94,6 +94,17 @@ def test_a_run_of_another_program_or_state_runs(
     stored = read_manifest(prepared.tools.artifacts, folder.name)
     RunManifest(prepared.tools.artifacts, stored).update(state="interrupted")
     assert load_intact_summary(prepared) is None
+
+
+def test_a_degraded_run_tries_its_models_again(
+    again: Again, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare, folder = again
+    monkeypatch.setattr(finished, "_is_intact", lambda *_: True)
+    assert load_intact_summary(prepare()) is not None
+    summary = json.loads((folder / "summary.json").read_text())
+    (folder / "summary.json").write_text(json.dumps(summary | {"degraded": True}))
+    assert load_intact_summary(prepare()) is None
 
 
 def test_a_release_that_the_ledger_lacks_or_adds_lets_the_run_go_on(again: Again) -> None:
