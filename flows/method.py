@@ -33,9 +33,11 @@ class FlowEntry:
 
     `flow_path`: "module.function" of the Prefect flow, imported when it runs; by default that of a method of
     `flows.methods`. `config`: class of its configuration.
-    `planner`: function that plans a configuration. `text_module`: module whose `plan` and `summary` format results for
-    the terminal. `result`: file with the summary of a run. `resumable`: its runs have a state and can be resumed,
-    reported and abandoned. `continued`: the name of `resumable` in earlier versions.
+    `planner`: function that plans a configuration. `checker`: function that raises the problems of a call of the flow
+    before Prefect starts; the flow may take what it returns (`flows.runtime.handover`). `text_module`: module whose
+    `plan` and `summary` format results for the terminal. `result`: file with the summary of a run. `resumable`: its
+    runs have a state and can be resumed, reported and abandoned. `continued`: the name of `resumable` in earlier
+    versions.
     """
 
     name: str
@@ -43,6 +45,7 @@ class FlowEntry:
     summary: str
     flow_path: str = ""
     planner: str = "flows.engine.plan.planned"
+    checker: str = "flows.engine.beforehand.check_first"
     text_module: str = "tasks.reporting.terminal"
     result: str = "summary.json"
     resumable: bool = True
@@ -61,18 +64,26 @@ class FlowEntry:
     def flow(self) -> Flow[..., Any]:
         """Import and return the Prefect flow."""
         # Imported on first use: a flow loads Prefect, which would slow down every command.
-        module, _, name = self.entrypoint.rpartition(".")
-        flow: Flow[..., Any] = getattr(import_module(module), name)
+        flow: Flow[..., Any] = _imported(self.entrypoint)
         return flow
 
     def plan(self, config: BaseModel) -> Any:
         """Return the plan of a run with this configuration."""
-        module, _, name = self.planner.rpartition(".")
-        return getattr(import_module(module), name)(config)
+        return _imported(self.planner)(config)
+
+    def check(self, config: BaseModel, resumes: str | None = None) -> Any:
+        """Return what the flow takes of its checks; ConfigError for a configuration that cannot run."""
+        return _imported(self.checker)(self.name, config, resumes)
 
     def text(self) -> Any:
         """Import and return the module that formats its plan and its summary."""
         return import_module(self.text_module)
+
+
+def _imported(path: str) -> Any:
+    """Return the function at a "module.function"."""
+    module, _, name = path.rpartition(".")
+    return getattr(import_module(module), name)
 
 
 def empty(*_: Any) -> tuple[()]:

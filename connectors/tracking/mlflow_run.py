@@ -8,9 +8,11 @@ import json
 import logging
 import math
 import re
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -64,6 +66,21 @@ class MlflowRun:
     def is_sent(self) -> bool:
         """True if this MLflow received everything."""
         return bool(self._sent.get("complete")) and self._sent.get("uri") == redact(self.uri)
+
+    def is_stored_here(self) -> bool:
+        """Return True if a database file has the run, without starting MLflow; False for any other store."""
+        prefix = "sqlite:///"
+        path = Path(self.uri.removeprefix(prefix))
+        if not self.uri.startswith(prefix) or not path.is_file():
+            return False
+        query = "select count(*) from runs where run_uuid = ? and lifecycle_stage = 'active'"
+        try:
+            # Read only: a connection must not create what is missing.
+            with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as database:
+                (runs,) = database.execute(query, [self.mlflow_run_id]).fetchone()
+        except (sqlite3.Error, ValueError):
+            return False
+        return bool(runs)
 
     @property
     def mlflow_run_id(self) -> str | None:

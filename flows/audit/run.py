@@ -24,6 +24,7 @@ from flows.engine.datasets import with_declared_rows
 from flows.engine.prepare import guarantee_of
 from flows.runtime.failure import ErrorContext, explained_errors
 from flows.runtime.flow_runs import reported_end
+from flows.runtime.handover import take
 from flows.runtime.manifest import RunManifest, now, recorded
 from flows.runtime.prefect_progress import shown
 from flows.runtime.state_folder import check_room, state_folder
@@ -56,6 +57,14 @@ def attacks_of(config: AuditConfig) -> list[Attack]:
             f"{config.config}: a run with this configuration releases nothing with noise, so there is nothing to "
             "audit. Name another configuration."
         )
+    return attacks
+
+
+def checked_attacks(_: str, config: AuditConfig, __: str | None = None) -> list[Attack]:
+    """Return the attacks of an audit that can run; ConfigError for one that cannot. The checks of a flow entry."""
+    attacks = attacks_of(config)
+    raise_problems(_problems(config))
+    open_artifacts(state_folder()).check()
     return attacks
 
 
@@ -169,10 +178,8 @@ def auditing(config: AuditConfig) -> Iterator[AuditRun]:
     home = state_folder()
     with explained_errors(context), reported_end():
         check_room(home)
-        attacks = attacks_of(config)
-        raise_problems(_problems(config))
+        attacks = take("audit", config) or checked_attacks("audit", config)
         artifacts = open_artifacts(home)
-        artifacts.check()
         # Time and random digits: two audits of one second may run at once.
         stated = attacks[0].claims["epsilon_stated"]
         run_id = f"audit-e{stated:g}-{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(2)}"

@@ -4,7 +4,7 @@ import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -14,6 +14,7 @@ from flows.catalog import find_flow, flow_names
 from flows.cli.common import Changes, ConfigFile, LocalParties, Output, show
 from flows.cli.stored_runs import find_manifest, read_summary, resumable_manifest, runs
 from flows.config.extends import flow_and_file
+from flows.method import FlowEntry
 from flows.runtime.interruption import ended_in_order
 from flows.runtime.manifest import share_caches
 from flows.runtime.state_folder import check_room, state_folder
@@ -365,17 +366,46 @@ def _run_flow(flow: str, config: Any, resumes: str | None = None) -> Output:
     entry = find_flow(flow)
     check_room(home)
     from flows.runtime.failure import explain_prefect_failure
-    from flows.runtime.prefect_server import require_server
 
     with ended_in_order(), explain_prefect_failure(home), show_progress() as display:
-        _require_fitting_records(flow, config, home)
-        require_server()
         if entry.resumable:
             display.say("Checking data, models and privacy budget ...")
-        # Only flows that can be resumed have the parameter.
-        options = {"resumes": resumes} if resumes else {}
-        summary: Any = entry.flow()(config, **options)
+        summary = _run_checked(entry, config, resumes)
     return Output(summary, entry.text().summary)
+
+
+def _run_checked(entry: FlowEntry, config: Any, resumes: str | None) -> Json:
+    """Run a flow and return its summary, once its checks passed.
+
+    Prefect with its temporary server starts only then, and not at all for a run that is finished.
+    """
+    from flows.engine.beforehand import finished_summary, prepare_beforehand
+    from flows.runtime.failure import ErrorContext, explained_errors
+    from flows.runtime.handover import handed_over
+    from flows.runtime.prefect_settings import needs_configured_server
+    from flows.runtime.temporary_server import start_ahead
+
+    with explained_errors(ErrorContext()):
+        checked = entry.check(config, resumes)
+    # Opens private rows: only for a configuration without problems.
+    _require_fitting_records(entry.name, config, state_folder())
+    with explained_errors(ErrorContext()):
+        ready = prepare_beforehand(checked)
+        finished = finished_summary(ready)
+    if finished is not None:
+        return finished
+    if not needs_configured_server():
+        start_ahead()
+    # The next imports load Prefect, while the server starts.
+    flow = entry.flow()
+    from flows.runtime.prefect_server import require_server
+
+    require_server()
+    # Only flows that can be resumed have the parameter.
+    options = {"resumes": resumes} if resumes else {}
+    with handed_over(entry.name, config, resumes, ready):
+        summary: Any = flow(config, **options)
+    return cast(Json, summary)
 
 
 def _require_fitting_records(flow: str, config: Any, home: Path) -> None:

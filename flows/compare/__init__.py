@@ -8,6 +8,7 @@ ENTRY = FlowEntry(
     flow_path="flows.compare.flow.compare",
     config=CompareConfig,
     planner="flows.compare.values.planned",
+    checker="flows.compare.cells.checked_cells",
     summary="carries out methods, settings and seeds as a matrix and puts the results beside published figures",
     text_module="flows.compare.text",
     resumable=False,

@@ -18,8 +18,9 @@ from flows.config.files import load_config
 from flows.config.paths import resolve_path
 from flows.engine.datasets import view_of
 from flows.engine.server import find_permitted_config, require_addresses
+from flows.federation.local_parties import WITHOUT_PARTIES
 from flows.runtime.state_folder import state_folder
-from flows.runtime.stores import open_ledger
+from flows.runtime.stores import open_artifacts, open_ledger
 from tasks.metrics.comparison import CellResult
 from tasks.metrics.registry import added_versions, compared_names
 from tasks.reporting.run_summary import RunSummary, shared_values
@@ -63,6 +64,15 @@ def cells_of(config: CompareConfig) -> list[Cell]:
         for column in config.columns
         for seed in config.seeds
     ]
+
+
+def checked_cells(_: str, config: CompareConfig, __: str | None = None) -> list[Cell]:
+    """Return the matrix of a comparison that can run; ConfigError for another one. The checks of a flow entry."""
+    cells = cells_of(config)
+    if config.local_parties is not None and not any(cell.config.parties for cell in cells):
+        raise ConfigError(WITHOUT_PARTIES)
+    open_artifacts(state_folder()).check()
+    return cells
 
 
 def split_cells(

@@ -17,16 +17,16 @@ from prefect import runtime
 
 from connectors.interfaces import cancellation
 from connectors.interfaces.content_keys import digest
-from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.json_values import Json
 from flows.catalog import find_flow
-from flows.compare.cells import Cell, answer, cells_of, failed, split_cells, store_run_id
+from flows.compare.cells import Cell, answer, checked_cells, failed, split_cells, store_run_id
 from flows.compare.config import CompareConfig
 from flows.compare.values import summary_of
 from flows.engine.tracking import PARENT, page_url
-from flows.federation.local_parties import WITHOUT_PARTIES, local_parties
+from flows.federation.local_parties import local_parties
 from flows.runtime.failure import ErrorContext, explained_errors
 from flows.runtime.flow_runs import reported_end
+from flows.runtime.handover import take
 from flows.runtime.manifest import RunManifest, now, recorded, versions
 from flows.runtime.state_folder import check_room, state_folder
 from flows.runtime.stores import open_artifacts, open_tracked
@@ -190,11 +190,8 @@ def comparing(config: CompareConfig) -> Iterator[CompareRun]:
     home = state_folder()
     with explained_errors(context), reported_end():
         check_room(home)
-        cells = cells_of(config)
-        if config.local_parties is not None and not any(cell.config.parties for cell in cells):
-            raise ConfigError(WITHOUT_PARTIES)
+        cells = take("compare", config) or checked_cells("compare", config)
         artifacts = open_artifacts(home)
-        artifacts.check()
         content = digest([config.title, config.rows[0].name, *(cell.key for cell in cells)])
         run_id = f"compare-{_slug(config.title)}-{content[:10]}"
         context.folder = home / "runs" / run_id

@@ -16,6 +16,7 @@ from prefect.states import Completed
 from connectors.artifacts.store import Artifacts
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.json_values import Json
+from flows.engine.finished import store_finish
 from flows.engine.record_of_run import mlflow_place, record_of
 from flows.engine.run import Run, RunResults
 from flows.engine.run_page import result_line, show_result
@@ -56,7 +57,9 @@ def finish_run(run: Run, results: RunResults) -> Json:
             write_report(tools.artifacts, name.run_id)
         with display().waiting("sending the results to MLflow"):
             track_results(record, prepared, results.synthetic, result_line(summary))
-    return _store_summary(_tracked(summary, tools), record, tools, manifest)
+    summary = _store_summary(_tracked(summary, tools), record, tools)
+    store_finish(run, results)
+    return _close(summary, record, manifest)
 
 
 def _context(tools: RunTools, dataset: str, money: dict[str, float]) -> RunContext:
@@ -82,14 +85,17 @@ def _tracked(summary: RunSummary, tools: RunTools) -> RunSummary:
     )
 
 
-def _store_summary(
-    summary: RunSummary, record: RunRecord, tools: RunTools, manifest: RunManifest
-) -> Json:
-    """Write and show the summary, close the manifest; return the final state of the flow."""
+def _store_summary(summary: RunSummary, record: RunRecord, tools: RunTools) -> RunSummary:
+    """Write and show the summary."""
     values = summary.to_json()
     text = json.dumps(values, indent=2, allow_nan=False)
     tools.artifacts.write_text(f"runs/{record.run_id}/summary.json", text)
     show_result(values, tools.tracker.ui_link())
+    return summary
+
+
+def _close(summary: RunSummary, record: RunRecord, manifest: RunManifest) -> Json:
+    """Close the manifest of a run whose files are all written; return the final state of the flow."""
     # The state is written last: a run whose manifest says "done" has all of its files.
     manifest.update(
         state="done",
@@ -102,7 +108,7 @@ def _store_summary(
     )
     # A flow call returns the data of the final state, which is the summary.
     state = "Degraded" if record.degraded else "Completed"
-    return cast(Json, Completed(name=state, message=result_line(summary), data=values))
+    return cast(Json, Completed(name=state, message=result_line(summary), data=summary.to_json()))
 
 
 def write_report(artifacts: Artifacts, run_id: str) -> Path:

@@ -23,12 +23,12 @@ from flows.config.files import Changes, check_config, with_changes
 from flows.config.paths import dataset_name
 from flows.engine import run_page
 from flows.engine.approval import request_approval
+from flows.engine.beforehand import prepare_once, show_warnings
 from flows.engine.finish import finish_run
 from flows.engine.plan import measured_lengths, plan_of
-from flows.engine.prepare import explain_change, prepare
+from flows.engine.prepare import require_same_run
 from flows.engine.run import Run, RunResults
 from flows.engine.run_manifest import open_manifest
-from flows.engine.server import server_policy
 from flows.engine.tracking import start_tracking
 from flows.runtime.failure import ErrorContext, describe_error, ends_the_process, explained_errors
 from flows.runtime.flow_runs import end_left_tasks, fail_down_models, reported_end
@@ -39,7 +39,6 @@ from flows.runtime.task_runners import ConfiguredTaskRunner
 from flows.runtime.terminal_progress import display
 from flows.storage.removal import load_finished_summary
 from tasks.prefect import page
-from tasks.private.rows.rows import problems_file
 
 AnyRun = TypeVar("AnyRun", bound=Run)
 
@@ -135,10 +134,9 @@ def _execute(
         approve = None
         if config.execution.approval:
             approve = partial(request_approval, config, resumes)
-        prepared = prepare(flow_name, config, home, approve, resumes)
+        prepared = prepare_once(flow_name, config, home, approve, resumes)
         name = prepared.tools.run_name
-        if resumes not in (None, name.run_id):
-            raise ConfigError(explain_change(prepared, resumes))
+        require_same_run(prepared, resumes)
         context.folder = home / "runs" / name.run_id
         # Locked before the manifest is opened: a second start must not overwrite the state of the first.
         with share_caches(home), lock_run(home, name.run_id, prepared.tools.ledger):
@@ -273,16 +271,4 @@ def _announce(run: Run) -> None:
     run_page.show_mlflow(run.tools.tracker.ui_link())
     manifest.update(mlflow_run_id=run.tools.tracker.mlflow_run_id)
     display().status(0, run.iterations)
-    for warning in prepared.warnings:
-        display().say(f"warning: {warning}")
-    private = run.config.private
-    if private is not None and server_policy() is None:
-        # Always printed, and always the same line: it may reach a public log and must reveal nothing about the rows.
-        file = problems_file(run.tools.zone, run.tools.private)
-        counted = ""
-        if private.dataset:
-            counted = f", and counted by wasp dataset show {private.dataset}"
-        display().say(
-            "private rows that cannot be used, and test or public rows that are also private, if any, are listed in "
-            f"{file}{counted}"
-        )
+    show_warnings(prepared)

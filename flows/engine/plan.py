@@ -16,11 +16,9 @@ from flows.config.files import read_stored
 from flows.config.method import PlannedCalls, texts_per_prompt
 from flows.config.models import SEVERAL_CHOICES
 from flows.config.paths import dataset_of
-from flows.config.task_files import load_task
-from flows.engine.checks import problems_of, raise_problems
 from flows.engine.datasets import require_unit, with_declared_rows
 from flows.engine.parties import federation_of, planned_lines, planned_parties
-from flows.engine.prepare import check_numbers, guarantee_of
+from flows.engine.prepare import checked_numbers, with_problems
 from flows.engine.run_identity import settings_by_name
 from flows.engine.tools import RunTools
 from flows.engine.warnings import warnings_of
@@ -55,16 +53,8 @@ def planned(config: AnyConfig) -> CheckedPlan:
 
     Raises ConfigError for an invalid task file or invalid numbers, together with these problems.
     """
-    problems: list[WaspError] = []
     config = with_declared_rows(config, state_folder())
-    try:
-        problems += problems_of(config.without_rows(), state_folder())
-        plan = numbers_of(config)
-    except WaspError as error:
-        # Both kinds of problems are listed together, so that one correction of the file mends all of them.
-        problems = problems or problems_of(config, state_folder())
-        raise_problems(list({str(problem): problem for problem in (error, *problems)}.values()))
-        raise
+    plan, problems = with_problems(config, state_folder(), lambda: numbers_of(config))
     # Here and not in `numbers_of`, which forms on a server reach too: it connects to the endpoints.
     refused = refused_endpoints(RunTools(config, state_folder()))
     return {
@@ -107,9 +97,7 @@ def numbers_of(config: AnyConfig) -> ForecastPlan:
     Raises ConfigError for an invalid task file or invalid numbers.
     """
     config = with_declared_rows(config, state_folder())
-    card = load_task(config.task)
-    check_numbers(config, card)
-    guarantee = guarantee_of(config)
+    card, guarantee = checked_numbers(config)
     opening = getattr(config, "opening", None)
     config = config.without_rows()
     lengths = measured_lengths(RunTools(config, state_folder()))

@@ -7,9 +7,10 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 from connectors.interfaces.content_keys import digest
-from connectors.interfaces.errors import ConfigError, NoFittingRowsError
+from connectors.interfaces.errors import ConfigError, NoFittingRowsError, WaspError
 from connectors.interfaces.ledger import BudgetPlan, Marks
 from connectors.ledger.groups import AUTOMATIC
 from connectors.ledger.ledger import PrivacyLedger
@@ -51,6 +52,7 @@ from tasks.steps.values import Reference
 from tasks.writing.prompts import TaskCard
 from tasks.writing.usable_texts import MIN_TEXTS
 
+Value = TypeVar("Value")
 Ask = Callable[[RunTools, TaskCard, Guarantee[Release], Sequence[str]], Approval]
 
 
@@ -80,6 +82,25 @@ class Prepared:
         return self.parts.card
 
 
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A run whose configuration, public files and models are checked; no private row is open.
+
+    `requested`: the configuration with the number of rows that the owner of its dataset declared. `inputs`: digests of
+    further inputs of the method. `resumes`: the id of the run to resume.
+    """
+
+    flow: str
+    requested: AnyConfig
+    tools: RunTools
+    card: TaskCard
+    guarantee: Guarantee[Release]
+    inputs: tuple[str, ...]
+    references: Mapping[str, Reference]
+    warnings: tuple[str, ...]
+    resumes: str | None = None
+
+
 def prepare(
     flow: str, config: AnyConfig, home: Path, ask: Ask | None = None, resumes: str | None = None
 ) -> Prepared:
@@ -90,30 +111,53 @@ def prepare(
     Raises ConfigError, InputError or PrivateInputError, and any error of `ask`. None of them depends on the content of
     a private row: such a refusal would be an answer without noise.
     """
+    return prepare_checked(check_run(flow, config, home, resumes), ask)
+
+
+def check_run(flow: str, config: AnyConfig, home: Path, resumes: str | None = None) -> Checked:
+    """Check everything that needs no private row; raises the errors that `wasp plan` reports, with its messages."""
     # Before any file that the configuration names is read: on a server it may name files of others.
     require_addresses(config)
     requested = with_declared_rows(config, home)
-    card = load_task(requested.task)
     method = find_method(requested.flow_name)
-    check_numbers(requested, card)
     check_metric_names()
-    guarantee = method.releases(requested)
-    tools = _open_tools(requested.without_rows(), home, resumes)
-    config = tools.config
-    inputs = method.contents(tools)
+    (card, guarantee), problems = with_problems(
+        requested, home, lambda: checked_numbers(requested), resumes
+    )
+    raise_problems(problems)
+    tools = _open_tools(requested.without_rows(), home)
+    inputs = tuple(method.contents(tools))
     references = {
-        field: _reference(field, rows, card, tools) for field, rows in config.open_rows.items()
+        field: _reference(field, rows, card, tools)
+        for field, rows in tools.config.open_rows.items()
     }
-    parties = _parties(tools, guarantee)
-    warnings = tuple(warnings_of(config, card, guarantee))
+    return Checked(
+        flow=flow,
+        requested=requested,
+        tools=tools,
+        card=card,
+        guarantee=guarantee,
+        inputs=inputs,
+        references=references,
+        warnings=tuple(warnings_of(tools.config, card, guarantee)),
+        resumes=resumes,
+    )
+
+
+def prepare_checked(checked: Checked, ask: Ask | None = None) -> Prepared:
+    """Identify the private dataset of a checked run, if there is one, and plan; `ask` as of `prepare`."""
+    tools = checked.tools
+    card = checked.card
+    references = checked.references
+    parties = _parties(tools, checked.guarantee)
     approval = None
     if ask is not None:
-        approval = ask(tools, card, guarantee, warnings)
+        approval = ask(tools, card, checked.guarantee, checked.warnings)
     # From here on private rows are open: nothing above may depend on them.
     identity = parties.identity if parties else _identify(tools, card)
-    contents = [*_contents(references), *inputs]
-    run_name, parts = _name(tools, flow, card, identity, contents, resumes)
-    guarantee = _as_planned_before(guarantee, run_name, home)
+    contents = [*_contents(references), *checked.inputs]
+    run_name, parts = _name(tools, checked.flow, card, identity, contents, checked.resumes)
+    guarantee = _as_planned_before(checked.guarantee, run_name, tools.home)
     charges = guarantee.charges
     if parties is not None:
         # The same charge as in the ledger of each party, which describes the noise of all parties.
@@ -122,20 +166,49 @@ def prepare(
         tools=tools.named(run_name),
         parts=parts,
         guarantee=guarantee,
-        plan=BudgetPlan(run_name.run_id, flow, guarantee.promise.delta, charges),
+        plan=BudgetPlan(run_name.run_id, checked.flow, guarantee.promise.delta, charges),
         test=references.get("test"),
         public=references.get("public"),
-        warnings=warnings,
+        warnings=checked.warnings,
         approval=approval,
-        requested_config=requested,
+        requested_config=checked.requested,
         few_shot=references.get("few_shot"),
         federation=parties.federation if parties else None,
     )
 
 
-def _open_tools(config: AnyConfig, home: Path, resumes: str | None) -> RunTools:
-    """Return the tools of a configuration whose connectors can be opened; raise all problems at once."""
-    raise_problems(problems_of(config, home, resumes=resumes))
+def with_problems(
+    config: AnyConfig, home: Path, compute: Callable[[], Value], resumes: str | None = None
+) -> tuple[Value, list[WaspError]]:
+    """Return what `compute` returns of a configuration, and the problems of its rows, models and packages.
+
+    Raises an error of `compute` together with these problems: one correction of the file then mends all of them.
+    """
+    problems: list[WaspError] = []
+    try:
+        problems = problems_of(config.without_rows(), home, resumes=resumes)
+        return compute(), problems
+    except WaspError as error:
+        problems = problems or problems_of(config, home, resumes=resumes)
+        raise_problems(list({str(problem): problem for problem in (error, *problems)}.values()))
+        raise
+
+
+def checked_numbers(config: AnyConfig) -> tuple[TaskCard, Guarantee[Release]]:
+    """Return the task and the calibrated releases of a configuration; ConfigError for numbers that cannot work."""
+    card = load_task(config.task)
+    check_numbers(config, card)
+    return card, guarantee_of(config)
+
+
+def require_same_run(prepared: Prepared, resumes: str | None) -> None:
+    """Raise ConfigError, with what changed, unless the prepared run is the one to resume."""
+    if resumes not in (None, prepared.tools.run_id):
+        raise ConfigError(explain_change(prepared, resumes))
+
+
+def _open_tools(config: AnyConfig, home: Path) -> RunTools:
+    """Return the tools of a checked configuration, whose connectors can be opened."""
     tools = RunTools(config, home)
     tools.artifacts.check()
     for model in config.models:

@@ -3,6 +3,7 @@
 from dataclasses import asdict
 from pathlib import Path
 
+from connectors.interfaces.json_values import Json
 from flows.config.task_files import task_place
 from flows.engine.prepare import Prepared
 from flows.runtime.manifest import RunManifest, initial_values, now, read_manifest
@@ -17,7 +18,7 @@ def open_manifest(flow: str, prepared: Prepared, keep_choice: bool = False) -> R
     name = prepared.tools.run_name
     artifacts = prepared.tools.artifacts
     earlier = read_manifest(artifacts, name.run_id)
-    config = prepared.requested_config.model_dump(mode="json") | _resolved_paths(prepared)
+    config = manifest_config(prepared)
     if keep_choice and earlier:
         config["privacy"]["on_lost_artifacts"] = earlier["config"]["privacy"]["on_lost_artifacts"]
     resumed = []
@@ -44,7 +45,8 @@ def open_manifest(flow: str, prepared: Prepared, keep_choice: bool = False) -> R
     )
 
 
-def _resolved_paths(prepared: Prepared) -> dict[str, str]:
-    """Return absolute `data_root` and `task`, to resume the run from any folder."""
+def manifest_config(prepared: Prepared) -> Json:
+    """Return the configuration as manifests store it: with paths that resume the run from any folder."""
     config = prepared.requested_config
-    return {"data_root": config.data_root or str(Path.cwd()), "task": task_place(config.task)}
+    paths = {"data_root": config.data_root or str(Path.cwd()), "task": task_place(config.task)}
+    return config.model_dump(mode="json") | paths

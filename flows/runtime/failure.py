@@ -3,6 +3,7 @@
 import errno
 import shutil
 import sqlite3
+import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -70,10 +71,11 @@ def explained_errors(context: ErrorContext) -> Iterator[None]:
 
 def ends_the_process(error: BaseException) -> bool:
     """Return True for Ctrl-C, an exit and SIGTERM, but not for a Prefect pause."""
-    # A command that only plans does not load Prefect.
-    from prefect.exceptions import TerminationSignal
-
-    return isinstance(error, (KeyboardInterrupt, SystemExit, TerminationSignal))
+    if isinstance(error, (KeyboardInterrupt, SystemExit)):
+        return True
+    # A command that is interrupted before Prefect starts must not wait for its import.
+    prefect = sys.modules.get("prefect.exceptions")
+    return prefect is not None and isinstance(error, prefect.TerminationSignal)
 
 
 def describe_error(error: Exception, context: ErrorContext, step: str = "") -> str:

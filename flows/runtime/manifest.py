@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,9 @@ SHOWN_VERSIONS = (
     "transformers",
     "mlflow",
 )
+
+PACKAGES = ("connectors", "flows", "tasks")
+"""Folders of this program's code."""
 
 TAKEN = "Run {run_id} is already executed by another {by}. Wait for it, or stop it and run again"
 
@@ -213,6 +217,24 @@ def code_commit() -> str:
     if done.returncode:
         return ""
     return done.stdout.strip()
+
+
+def code_stamp() -> str:
+    """Return a digest of the names, sizes and times of this program's files, which every update changes."""
+    root = Path(__file__).resolve().parents[2]
+    files = [
+        path
+        for package in PACKAGES
+        for path in (root / package).rglob("*")
+        if path.suffix != ".pyc" and path.is_file()
+    ]
+    facts = sorted((str(path.relative_to(root)), *_facts(path)) for path in files)
+    return sha256(json.dumps(facts).encode()).hexdigest()
+
+
+def _facts(path: Path) -> tuple[int, int]:
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns
 
 
 def written_by(manifest: Mapping[str, Any]) -> str:

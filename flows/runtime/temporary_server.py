@@ -9,10 +9,13 @@ The child process runs this file alone. It imports nothing of the project.
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +25,40 @@ LATEST_END_SECONDS = 10.0
 """Time after which a server without a parent ends in any case."""
 
 
+class _Server:
+    """The server of this process: True once it started, and its process until Prefect takes it."""
+
+    is_started = False
+    port = 0
+    process: "subprocess.Popen[bytes] | None" = None
+
+
+def start_ahead() -> None:
+    """Start the server's process without importing Prefect, which the command imports meanwhile."""
+    # A notebook or script that runs several flows has one server for all of them.
+    if _Server.is_started:
+        return
+    with closing(socket.socket(socket.AF_INET, socket.SOCK_STREAM)) as listener:
+        # If another process takes the port in between, the server ends with code 3, and Prefect starts another one.
+        listener.bind(("127.0.0.1", 0))
+        _Server.port = listener.getsockname()[1]
+    _Server.process = _start(_Server.port, {})
+
+
 def start_with_parent(server: Any) -> "subprocess.Popen[bytes]":
     """Start the process of a `SubprocessASGIServer`; replaces its method `_run_uvicorn_command`."""
     from prefect.settings import get_current_settings
 
-    settings = get_current_settings().to_environment_variables(exclude_unset=True)
+    ahead = _Server.process
+    if ahead is not None:
+        _Server.process = None
+        server.port = _Server.port
+        return ahead
+    return _start(server.port, get_current_settings().to_environment_variables(exclude_unset=True))
+
+
+def _start(port: int, settings: Mapping[str, str]) -> "subprocess.Popen[bytes]":
+    _Server.is_started = True
     own = {
         "PREFECT_UI_ENABLED": "0",
         "PREFECT__SERVER_EPHEMERAL": "1",
@@ -35,7 +67,7 @@ def start_with_parent(server: Any) -> "subprocess.Popen[bytes]":
     log = None if _shows_log() else subprocess.DEVNULL
     # -P: a folder `prefect` in the working folder must not hide the package.
     return subprocess.Popen(  # noqa: S603  (our own file)
-        [sys.executable, "-P", str(Path(__file__)), str(server.port)],
+        [sys.executable, "-P", str(Path(__file__)), str(port)],
         env={**os.environ, **own, **settings},
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,

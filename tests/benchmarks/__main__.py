@@ -21,6 +21,8 @@ BENCHMARKS: dict[str, Callable[[bool], list[Line]]] = {
     "generate": generate.generate,
     "api": api_concurrency.api,
     "startup": startup.startup,
+    "fixed": startup.fixed,
+    "demo": startup.demo,
 }
 THREADS = (
     "OMP_NUM_THREADS",

@@ -38,6 +38,8 @@ GOALS = {
             least=True,
         ),
         Goal("P15", "wasp --help / bare interpreter with argparse", 8.0),
+        Goal("refused", "run / plan of a configuration that is refused, processor seconds", 1.1),
+        Goal("again", "finished run started again / its plan, processor seconds", 2.0),
         Goal(
             "P16-64",
             "rate of calls with store and money / rate of the bare SDK, 64 in flight",

@@ -15,9 +15,12 @@ from tests.support.servers.prepared_databases import prepare_home
 from tests.support.waits import wait_until
 
 PARENT = """
-import time
+import sys, time
 from flows.runtime.state_folder import prepare_environment
 prepare_environment()
+from flows.runtime.temporary_server import start_ahead
+for _ in range(int(sys.argv[1])):
+    start_ahead()
 from flows.runtime.prefect_server import require_server
 require_server()
 try:
@@ -30,8 +33,8 @@ except KeyboardInterrupt:
 """
 
 
-@pytest.fixture
-def parent(tmp_path: Path) -> "Iterator[subprocess.Popen[str]]":
+@pytest.fixture(params=[0, 2], ids=["started by Prefect", "started ahead, once"])
+def parent(tmp_path: Path, request: pytest.FixtureRequest) -> "Iterator[subprocess.Popen[str]]":
     home = tmp_path / "home"
     home.mkdir(mode=0o700)
     prepare_home(home)
@@ -40,7 +43,7 @@ def parent(tmp_path: Path) -> "Iterator[subprocess.Popen[str]]":
     }
     environment = stored | {"WASP_HOME": str(home), "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(
-        [sys.executable, "-c", PARENT],
+        [sys.executable, "-c", PARENT, str(request.param)],
         env=environment,
         cwd=tmp_path,
         stdout=subprocess.PIPE,
