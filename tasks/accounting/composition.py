@@ -211,50 +211,18 @@ def mu_of(epsilon: float, delta: float) -> float:
     return 1 / gaussian_sigma(epsilon, delta)
 
 
-# Plans repeat the search often.
+# A search takes about a millisecond, and plans repeat it often.
 @lru_cache(maxsize=4096)
 def gaussian_sigma(
     epsilon: float, delta: float, sensitivity: float = 1.0, releases: int = 1
 ) -> float:
     """Return the smallest sigma that makes the releases jointly (epsilon, delta)-DP."""
-    return _unit_sigma(epsilon, delta) * sensitivity * math.sqrt(releases)
-
-
-def _unit_sigma(epsilon: float, delta: float) -> float:
-    """Return the smallest sigma of one release of sensitivity 1; exact to 1e-12.
-
-    The search of `dp_accounting.get_sigma_gaussian`, to the last bit: another sigma would be another charge. The import
-    of the library takes longer than all else in a plan.
-    """
-    from scipy.optimize import brentq
-
-    if epsilon == math.inf:
-        return 0.0
-    log_delta = math.log(delta)
-    lower = 0.1
-    upper = 1.0
-    while _log_delta_of_sigma(lower, epsilon) < log_delta:
-        lower, upper = lower / 10, lower
-    while _log_delta_of_sigma(upper, epsilon) > log_delta:
-        lower, upper = upper, upper * 10
-    return float(
-        brentq(
-            lambda sigma: _log_delta_of_sigma(sigma, epsilon) - log_delta, lower, upper, xtol=1e-12
-        )
-    )
-
-
-def _log_delta_of_sigma(sigma: float, epsilon: float) -> float:
-    """Return the logarithm of the delta at `epsilon` of noise sigma on sensitivity 1; see `_log_delta`."""
     import numpy as np
-    from scipy.special import log_ndtr
+    from dp_accounting import get_sigma_gaussian
 
-    shift = epsilon * sigma + 1 / (2 * sigma)
-    first = float(log_ndtr(1 / sigma - shift))
-    second = epsilon + float(log_ndtr(-shift))
-    # numpy, whose last bits differ from those of `math`. Equal terms are a delta too small for a float.
-    part = np.exp(min(second - first, 0.0))
-    return -math.inf if part == 1 else first + float(np.log1p(-part))
+    # The library takes log(0) = -inf for a large epsilon, which is right.
+    with np.errstate(divide="ignore"):
+        return float(get_sigma_gaussian(epsilon, delta)) * sensitivity * math.sqrt(releases)
 
 
 def mu_of_pure(epsilon: float) -> float:
