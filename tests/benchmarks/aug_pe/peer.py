@@ -1,7 +1,7 @@
-"""Run private-evolution as a user's program: `python -m tests.benchmarks.aug_pe.peer FOLDER RECORDS TEXTS ITERATIONS MODEL`.
+"""Run private-evolution as a user's program, with the arguments FOLDER RECORDS TEXTS ITERATIONS MODEL.
 
-FOLDER receives its results. It imports parts for images and tables that no text needs. Those of their packages that are
-not installed are replaced by empty modules, which costs less than to import them, so the peer is not slowed by them.
+FOLDER receives its results. The library imports its parts for images and tables, which a run with texts does not use.
+Those of their packages that are not installed are replaced by empty modules, which favours the peer.
 """
 
 import importlib.abc
@@ -21,7 +21,8 @@ UNUSED = (
 
 IN_FLIGHT = 16
 MAX_TOKENS = 60
-EPSILON, DELTA = 4.0, 1e-5
+# All runs of the benchmark together stay below the cap that the ledger sets by itself.
+EPSILON, DELTA = 1.0, 1e-5
 LABEL, TEXT = "label", "text"
 
 
