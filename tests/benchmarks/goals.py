@@ -50,9 +50,9 @@ GOALS = {
             0.8,
             least=True,
         ),
-        Goal("P20-200", "aug_pe / private-evolution, whole run of 200 texts", 1.0),
-        Goal("P20-1000", "aug_pe / private-evolution, whole run of 1,000 texts", 0.6),
-        Goal("P20-5000", "aug_pe / private-evolution, whole run of 5,000 texts", 0.6),
+        Goal("P24-200", "aug_pe / private-evolution, whole run of 200 texts", 1.0),
+        Goal("P24-1000", "aug_pe / private-evolution, whole run of 1,000 texts", 0.6),
+        Goal("P24-5000", "aug_pe / private-evolution, whole run of 5,000 texts", 0.6),
     )
 }
 

@@ -195,7 +195,7 @@ def _size(bench: Bench, texts: int, rounds: int) -> Line:
     case = f"{texts} texts, {calls} calls"
     note = "processor time; the peer without ledger, classifier and report"
     made = line("aug_pe", case, "private-evolution", taken["ours"], taken["theirs"], note)
-    return toward(made, f"P20-{texts}") if texts in SIZES else made
+    return toward(made, f"P24-{texts}") if texts in SIZES else made
 
 
 if __name__ == "__main__":
