@@ -12,6 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from tests.benchmarks import api_concurrency, embed, generate, startup, vote
+from tests.benchmarks.aug_pe import aug_pe
 from tests.benchmarks.goals import table, verdicts
 from tests.benchmarks.race import Line
 
@@ -23,6 +24,7 @@ BENCHMARKS: dict[str, Callable[[bool], list[Line]]] = {
     "startup": startup.startup,
     "fixed": startup.fixed,
     "demo": startup.demo,
+    "aug_pe": aug_pe.aug_pe,
 }
 THREADS = (
     "OMP_NUM_THREADS",

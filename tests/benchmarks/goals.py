@@ -65,6 +65,9 @@ GOALS = {
             least=True,
         ),
         Goal("P18", "chosen precision / the better one: prefill, step, fine-tuning step", 1.05),
+        Goal("P24-200", "aug_pe / private-evolution, whole run of 200 texts", 1.0),
+        Goal("P24-1000", "aug_pe / private-evolution, whole run of 1,000 texts", 0.6),
+        Goal("P24-5000", "aug_pe / private-evolution, whole run of 5,000 texts", 0.6),
     )
 }
 

@@ -1,6 +1,7 @@
 """Libraries that the server of `command_forks` loads once, with the state that they create once in a process.
 
-Prefect and our own packages are not loaded: they read their environment on import, and each call has its own.
+Prefect and `flows` are not loaded: they read their environment on import, and each call has its own. The libraries that
+Prefect imports are, and what of `tasks` and `connectors` every run imports.
 """
 
 import os
@@ -12,7 +13,17 @@ PATH = [str(Path(entry).resolve()) for entry in sys.path]
 LIBRARIES = (
     "pandas pyarrow.parquet sqlalchemy.dialects.sqlite sqlalchemy.dialects.postgresql yaml typer httpx jinja2 "
     "matplotlib.pyplot scipy.stats sklearn.linear_model dp_accounting.pld opendp.prelude mlflow.pyfunc "
-    "mlflow.artifacts mlflow.store.tracking.sqlalchemy_store"
+    "mlflow.artifacts mlflow.store.tracking.sqlalchemy_store alembic.config pyarrow.dataset "
+    "sklearn.feature_extraction.text "
+    # imported by Prefect
+    "anyio._backends._asyncio coolname fsspec graphviz griffe h2.connection jsonschema pathspec pendulum pydantic.v1 "
+    "pydantic_settings trio websockets.asyncio.client"
+)
+OURS = (
+    "connectors.artifacts.store connectors.ledger.ledger connectors.models.ngram.model connectors.rows.sources "
+    "connectors.tracking.mlflow_run tasks.evaluation.baseline tasks.guidance.density tasks.guidance.evolution "
+    "tasks.private.density.step tasks.private.votes.step tasks.reporting.report tasks.reporting.terminal "
+    "tasks.writing.texts"
 )
 # The command sets these before it imports MLflow.
 os.environ |= {
@@ -22,7 +33,7 @@ os.environ |= {
 }
 # Nothing here needs polars; MLflow imports it where it is installed, and it starts threads, which a fork would lose.
 sys.modules["polars"] = None
-for library in LIBRARIES.split():
+for library in f"{LIBRARIES} {OURS}".split():
     __import__(library)
 del sys.modules["polars"]
 

@@ -221,6 +221,15 @@ def test_of_many_classes_the_worst_are_shown_and_the_others_folded():
     assert page.count("67 further classes") == 2, "and the table of texts by class"
 
 
+def test_cells_of_a_confusion_matrix_without_rows_are_not_drawn_one_by_one():
+    size = 150
+    names = tuple(f"intent {number}" for number in range(size))
+    confusion = [[int(row == column) for column in range(size)] for row in range(size)]
+    scores = Scores(0.5, 0.5, names, {}, confusion)
+    drawn = plots.confusion_plot(made_up_report(scores=scores)).decode()
+    assert size < drawn.count("<path") < 2 * size
+
+
 def test_what_was_not_measured_is_not_drawn():
     report = made_up_report(**PAGES["unmeasured"])
     for plot in (plots.fid_accuracy_plot, map_plot, plots.confusion_plot, plots.balance_plot):
