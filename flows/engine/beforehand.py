@@ -19,6 +19,7 @@ from flows.engine.prepare import (
 )
 from flows.engine.server import server_policy
 from flows.runtime.handover import take
+from flows.runtime.prefect_server import require_server
 from flows.runtime.prefect_settings import needs_configured_server
 from flows.runtime.state_folder import state_folder
 from flows.runtime.terminal_progress import display
@@ -29,8 +30,6 @@ def check_first(flow: str, config: AnyConfig, resumes: str | None) -> Checked:
     """Check a run; the checks of a flow entry. No private row is opened."""
     if any(model.deployment or is_prefect_key(model.key) for model in config.models):
         # Opening such a model asks the server for the deployment or the key.
-        from flows.runtime.prefect_server import require_server
-
         require_server()
     return check_run(flow, config, state_folder(), resumes)
 

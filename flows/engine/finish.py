@@ -58,7 +58,14 @@ def finish_run(run: Run, results: RunResults) -> Json:
         with display().waiting("sending the results to MLflow"):
             track_results(record, prepared, results.synthetic, result_line(summary))
     summary = _store_summary(_tracked(summary, tools), record, tools)
-    store_finish(run, results)
+    tables = (*run.progress.generated, *results.written)
+    store_finish(
+        tools.artifacts,
+        record.run_id,
+        folders=[results.folder] if results.folder else [],
+        vectors=[table.vectors for table in tables if table.vectors is not None],
+        entries=[entry.hash for entry in run.spent()],
+    )
     return _close(summary, record, manifest)
 
 

@@ -8,8 +8,9 @@ run go its normal way, which reuses or repairs each step by itself.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from connectors.artifacts.store import Artifacts
 from connectors.interfaces.artifacts import ArtifactRef
@@ -33,33 +34,38 @@ from flows.runtime.terminal_progress import display
 from flows.storage.removal import load_finished_summary
 from tasks.metrics.registry import added_versions
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from flows.engine.run import Run, RunResults
-
 RECORD: Final = "finished.json"
 PAGES: Final = ("report.json", "report.html", "summary.json")
 """Files of a finished run that are no artifacts."""
 
 
-def store_finish(run: Run, results: RunResults) -> None:
-    """Record what the result of a run was made with; called when all of its files are written."""
-    tools = run.tools
-    artifacts = tools.artifacts
-    folder = f"runs/{tools.run_id}"
+def store_finish(
+    artifacts: Artifacts,
+    run_id: str,
+    folders: Sequence[str],
+    vectors: Sequence[ArtifactRef],
+    entries: Iterable[str],
+) -> None:
+    """Record what the result of a run was made with; called when all of its files are written.
+
+    Args:
+        artifacts: the store of the run.
+        run_id: its id.
+        folders: of results beyond the run's own folder.
+        vectors: embeddings of its texts, which runs share.
+        entries: hashes of its entries in the ledger.
+    """
+    folder = f"runs/{run_id}"
     stored = artifacts.finished(f"{folder}/**/*")
-    if results.folder:
-        stored |= artifacts.finished(results.folder)
+    for other in folders:
+        stored |= artifacts.finished(other)
     digests = {path: str(entry.get("sha256", "")) for path, entry in stored.items()}
-    for table in (*run.progress.generated, *results.written):
-        if table.vectors is not None:
-            digests[table.vectors.path] = table.vectors.sha256
+    digests |= {ref.path: ref.sha256 for ref in vectors}
     values = {
         "program": _program(),
         "artifacts": digests,
         "pages": _digests_of_pages(artifacts, folder),
-        "entries": sorted({entry.hash for entry in run.spent()}),
+        "entries": sorted(set(entries)),
     }
     artifacts.write_text(f"{folder}/{RECORD}", json.dumps(values, indent=1, sort_keys=True))
 

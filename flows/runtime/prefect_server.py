@@ -1,8 +1,5 @@
 """Check the configured Prefect server before a flow starts on it, or start a temporary one."""
 
-from prefect.client.orchestration import get_client
-from prefect.settings import PREFECT_API_URL, PREFECT_SERVER_ALLOW_EPHEMERAL_MODE
-
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.redaction import redact
 from flows.runtime.temporary_server import start_with_parent
@@ -14,6 +11,10 @@ def require_server() -> None:
 
     Prefect itself would end with a long traceback. Without a configured server each command starts its own.
     """
+    # Not at the top: a command checks its configuration before it loads Prefect.
+    from prefect.client.orchestration import get_client
+    from prefect.settings import PREFECT_API_URL, PREFECT_SERVER_ALLOW_EPHEMERAL_MODE
+
     address = PREFECT_API_URL.value()
     if not address and PREFECT_SERVER_ALLOW_EPHEMERAL_MODE.value():
         # The server's code, which a client of another server does not need.

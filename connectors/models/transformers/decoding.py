@@ -66,8 +66,11 @@ def decode(
     rows = list(range(len(requests)))
     with torch.inference_mode():
         state = prefill(loaded, [request.ids for request in requests])
-        cache, ids, mask, logits = state.cache, state.ids, state.mask, state.logits
-        del state
+        cache = state.cache
+        ids = state.ids
+        mask = state.mask
+        logits = state.logits
+        del state  # the loop replaces its tensors, which must not be kept alive
         cache.layers = [GrowingLayer(layer.keys, layer.values) for layer in cache.layers]
         finished = [False] * len(rows)
         while True:
