@@ -115,7 +115,7 @@ class Gumbel:
 
     Gumbel-max: argmax(log p + g), with g standard Gumbel, is distributed as p. Because g comes from a stream seeded by
     the request, a row's draw depends only on its own scores. Scores differ between batches by rounding, so completions
-    are equal in float32 except for near-ties, and often, not always, in half precision.
+    are equal in float32 except for near-ties. In half precision many differ.
     """
 
     def __init__(self, seeds: Sequence[int], device: torch.device) -> None:
