@@ -68,6 +68,8 @@ MLFLOW_IDS = {
     "inputs": "input_uuid",
 }
 """Table of MLflow -> the column of its random ids."""
+UNDER_WAY = re.compile(r"\d+/\d+ .*DURATION left")
+"""A line of progress before the last one: only a step that takes long enough prints it. The last has the same total."""
 SLOW_STEPS = {
     "artifact": "type = 'progress'",
     "artifact_collection": "type = 'progress'",
@@ -92,7 +94,8 @@ def traces(home: Path, printed: str) -> dict[str, list[str]]:
             text = re.sub(pattern, name, text)
         return text
 
-    result = {"output": sorted(plain(json_free(line)) for line in printed.splitlines())}
+    shown = (plain(json_free(line)) for line in printed.splitlines())
+    result = {"output": sorted(line for line in shown if not UNDER_WAY.search(line))}
     for path in sorted(home.rglob("*")):
         relative = path.relative_to(home)
         if (
