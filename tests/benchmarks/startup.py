@@ -1,6 +1,5 @@
 """Fixed costs of a command: before its first output, for a refusal, and for a run that is finished."""
 
-import os
 import resource
 import subprocess
 import sys
@@ -9,6 +8,7 @@ from pathlib import Path
 
 from tests.benchmarks.goals import toward
 from tests.benchmarks.race import Line, in_turns, line
+from tests.support.environment import without_settings
 from tests.support.paths import ROOT
 from tests.support.runs.pipeline import values, written
 
@@ -85,12 +85,7 @@ def children_seconds() -> float:
 
 def _wasp(folder: Path, code: int, *arguments: str) -> None:
     """Run the command in a state folder, without a configured server; it must end with `code`."""
-    stored = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("WASP_", "MLFLOW_", "PREFECT_"))
-    }
-    environment = stored | {"WASP_HOME": str(folder / "home"), "HOME": str(folder)}
+    environment = without_settings() | {"WASP_HOME": str(folder / "home"), "HOME": str(folder)}
     command = [sys.executable, "-m", "flows.cli.main", *arguments]
     done = subprocess.run(
         command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False

@@ -1,6 +1,5 @@
 """Reads what infra/ declares: the compose file with its variables filled in, and the programs that check it."""
 
-import os
 import re
 import sys
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Any
 
 import yaml
 
+from tests.support.environment import without_settings
 from tests.support.paths import ROOT
 
 INFRA = ROOT / "infra"
@@ -58,11 +58,7 @@ def beside_python(name: str) -> str:
 
 
 def plain_environment(**more: str) -> dict[str, str]:
-    stored = {
-        key: value
-        for key, value in os.environ.items()
-        if not key.startswith(("WASP_", "MLFLOW_", "PREFECT_"))
-    }
+    stored = without_settings()
     return (
         stored
         | {"PATH": f"{Path(sys.executable).parent}:{stored['PATH']}", "WASP_CODE": str(ROOT)}

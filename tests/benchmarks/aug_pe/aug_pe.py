@@ -24,6 +24,7 @@ from tests.benchmarks.aug_pe.peer import DELTA, EPSILON, IN_FLIGHT, MAX_TOKENS
 from tests.benchmarks.embed import short_texts
 from tests.benchmarks.goals import toward
 from tests.benchmarks.race import Line, line
+from tests.support.environment import without_settings
 from tests.support.paths import ROOT
 
 PEER = "PRIVATE_EVOLUTION"
@@ -47,13 +48,8 @@ class Bench:
     @property
     def environment(self) -> dict[str, str]:
         """Variables of a command: its own state folder, one thread, the server's address, and where the peer is."""
-        stored = {
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith(("WASP_", "MLFLOW_", "PREFECT_"))
-        }
         folders = [os.environ.get(PEER, ""), str(ROOT)]
-        return stored | {
+        return without_settings() | {
             "HF_HUB_OFFLINE": "1",
             "OMP_NUM_THREADS": "1",
             "OPENAI_API_KEY": "none",

@@ -9,15 +9,15 @@ import itertools
 import sys
 
 from tests.benchmarks.embed import short_texts
-from tests.support.servers.vendor import VendorServer
+from tests.support.servers.vendor import VendorServer, serve
 from tests.support.servers.vendor_messages import Reply, Request, ok
 
 TEXTS = 1000
 """Different texts; the number of the request makes each answer unlike all others."""
 
 
-async def serve(latency: float) -> None:
-    """Print the address and serve until the process is ended."""
+def writer(latency: float) -> VendorServer:
+    """Return the server, not yet started."""
     texts = short_texts(TEXTS)
     numbers = itertools.count()
 
@@ -25,12 +25,8 @@ async def serve(latency: float) -> None:
         number = next(numbers)
         return ok(request, f"{texts[number % TEXTS]} {number}")
 
-    server = VendorServer(latency, plan=write)
-    await server.start()
-    sys.stdout.write(server.url + "\n")
-    sys.stdout.flush()
-    await asyncio.Event().wait()
+    return VendorServer(latency, plan=write)
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(float(sys.argv[1])))
+    asyncio.run(serve(writer(float(sys.argv[1]))))

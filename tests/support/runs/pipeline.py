@@ -1,7 +1,6 @@
 """Runs the real command in a process of its own, against a real Prefect server, in a state folder of the test."""
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from typing import Any
 import pandas as pd
 import yaml
 
+from tests.support.environment import without_settings
 from tests.support.paths import ROOT
 from tests.support.processes import command_forks
 from tests.support.servers.prepared_databases import prepare_home
@@ -74,11 +74,7 @@ class Pipeline:
 
     @property
     def environment(self) -> dict[str, str]:
-        stored = {
-            key: value
-            for key, value in os.environ.items()
-            if not key.startswith(("WASP_", "MLFLOW_", "PREFECT_"))
-        }
+        stored = without_settings()
         api = {"PREFECT_API_URL": self.api} if self.api else {}
         return stored | {"WASP_HOME": str(self.home), "HF_HUB_OFFLINE": "1"} | api | self.extra
 

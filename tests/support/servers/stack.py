@@ -1,7 +1,6 @@
 """The whole stack of `make up` for a test: free ports, its own state folder, nothing left afterwards."""
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ import httpx
 import psutil
 
 from deployments.stack.supervisor import stack_processes
+from tests.support.environment import without_settings
 from tests.support.paths import ROOT
 from tests.support.runs.pipeline import Pipeline
 from tests.support.runs.served_flow import artifacts, call_api
@@ -127,11 +127,7 @@ class RunningStack:
 
 
 def clean_environment(home: Path, **changes: str) -> dict[str, str]:
-    stored = {
-        key: value
-        for key, value in os.environ.items()
-        if not key.startswith(("WASP_", "MLFLOW_", "PREFECT_"))
-    }
+    stored = without_settings()
     ports = {name: str(free_port()) for name in ("PREFECT_PORT", "MLFLOW_PORT")}
     inherited = {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
     return stored | inherited | ports | {"WASP_HOME": str(home)} | changes

@@ -171,9 +171,8 @@ class Connection(asyncio.Protocol):
             await asyncio.sleep(seconds)
 
 
-async def serve(latency: float) -> None:
+async def serve(server: VendorServer) -> None:
     """Print the address and serve until the process is ended."""
-    server = VendorServer(latency)
     await server.start()
     sys.stdout.write(server.url + "\n")
     sys.stdout.flush()
@@ -181,4 +180,4 @@ async def serve(latency: float) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(float(sys.argv[1])))
+    asyncio.run(serve(VendorServer(float(sys.argv[1]))))
