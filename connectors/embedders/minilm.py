@@ -59,6 +59,15 @@ def packs(lengths: Sequence[int], most: int) -> Iterator[list[int]]:
         yield pack
 
 
+def _attention(parts: Sequence[torch.Tensor], mask: torch.Tensor | None = None) -> torch.Tensor:
+    """Return the attention of queries, keys and values, each of shape (texts, tokens, 384), without padding."""
+    from torch.nn.functional import scaled_dot_product_attention
+
+    query, key, value = (part.unflatten(2, (HEADS, -1)).transpose(1, 2) for part in parts)
+    attended = scaled_dot_product_attention(query, key, value, mask)
+    return attended.transpose(1, 2).flatten(2)
+
+
 class MiniLm:
     """Weights and tokenizer of a folder. Not thread-safe."""
 
@@ -151,7 +160,7 @@ class MiniLm:
     def _vectors(self, tokens: Sequence[Sequence[int]]) -> Matrix:
         """Return the normalised means of the last hidden states, without those of padding."""
         import torch
-        from torch.nn.functional import normalize, scaled_dot_product_attention
+        from torch.nn.functional import normalize
         from torch.nn.utils.rnn import pad_sequence
 
         ids = pad_sequence([torch.tensor(row) for row in tokens], batch_first=True).to(self.device)
@@ -160,9 +169,7 @@ class MiniLm:
         mask = places < lengths[:, None]
 
         def attend(*parts: torch.Tensor) -> torch.Tensor:
-            query, key, value = (part.unflatten(2, (HEADS, -1)).transpose(1, 2) for part in parts)
-            attended = scaled_dot_product_attention(query, key, value, mask[:, None, None, :])
-            return attended.transpose(1, 2).flatten(2)
+            return _attention(parts, mask[:, None, None, :])
 
         with torch.inference_mode():
             states = self._states(ids, places, attend)
@@ -186,10 +193,9 @@ class MiniLm:
         """Return the hidden states of each text of a pack, shape (tokens, 384).
 
         The texts lie one behind another, filled with zeros to the next of `sizes`, so that each matrix product has one
-        of few shapes. Each text has attention to itself alone, in a call of its own.
+        of few shapes. Attention is computed for each text apart.
         """
         import torch
-        from torch.nn.functional import scaled_dot_product_attention
 
         lengths = [len(row) for row in tokens]
         total = sum(lengths)
@@ -204,11 +210,7 @@ class MiniLm:
             attended = torch.zeros_like(parts[0])
             pieces = zip(*(part[:total].split(lengths) for part in parts), strict=True)
             for target, piece in zip(attended[:total].split(lengths), pieces, strict=True):
-                query, key, value = (
-                    rows[None].unflatten(2, (HEADS, -1)).transpose(1, 2) for rows in piece
-                )
-                result = scaled_dot_product_attention(query, key, value)
-                target.copy_(result.transpose(1, 2).flatten(2)[0])
+                target.copy_(_attention([rows[None] for rows in piece])[0])
             return attended
 
         with torch.inference_mode():

@@ -36,6 +36,11 @@ def variable_of(reference: str, where: str = "key") -> str:
     return "WASP_SECRET_" + name.upper().replace("-", "_")
 
 
+def is_block(reference: str) -> bool:
+    """Return True if a reference names a Secret block of Prefect."""
+    return reference.startswith("prefect:")
+
+
 def read_secret(reference: str, where: str = "key") -> str:
     """Return the value of a reference, empty for 'none'; from then on no message shows it (`redaction`).
 
@@ -48,7 +53,7 @@ def read_secret(reference: str, where: str = "key") -> str:
     if value:
         remember(value)
         return value
-    if reference.startswith("prefect:"):
+    if is_block(reference):
         block = reference.partition(":")[2]
         raise ConfigError(
             f"{where}: the Prefect Secret block '{block}' is not loaded. Create it and start a flow run."

@@ -7,6 +7,7 @@ The command calls `check_first` and `prepare_beforehand` and hands the result to
 from pathlib import Path
 
 from connectors.interfaces.json_values import Json
+from connectors.security.secrets import is_block
 from flows.config.base import AnyConfig
 from flows.engine.finished import load_intact_summary
 from flows.engine.prepare import (
@@ -14,6 +15,7 @@ from flows.engine.prepare import (
     Checked,
     Prepared,
     check_run,
+    prepare,
     prepare_checked,
     require_same_run,
 )
@@ -28,7 +30,7 @@ from tasks.private.rows.rows import problems_file
 
 def check_first(flow: str, config: AnyConfig, resumes: str | None) -> Checked:
     """Check a run; the checks of a flow entry. No private row is opened."""
-    if any(model.deployment or is_prefect_key(model.key) for model in config.models):
+    if any(model.deployment or is_block(model.key or "") for model in config.models):
         # Opening such a model asks the server for the deployment or the key.
         require_server()
     return check_run(flow, config, state_folder(), resumes)
@@ -66,14 +68,11 @@ def prepare_once(
 ) -> Prepared:
     """Return the prepared run: what the command handed over, else as `prepare` does."""
     ready: Checked | Prepared | None = take(flow, config, resumes)
-    if isinstance(ready, Prepared):
-        return ready
-    return prepare_checked(ready or check_run(flow, config, home, resumes), ask)
-
-
-def is_prefect_key(reference: str | None) -> bool:
-    """Return True if the API key is a Secret block of Prefect."""
-    return (reference or "").startswith("prefect:")
+    if ready is None:
+        return prepare(flow, config, home, ask, resumes)
+    if isinstance(ready, Checked):
+        return prepare_checked(ready, ask)
+    return ready
 
 
 def show_warnings(prepared: Prepared) -> None:

@@ -57,7 +57,8 @@ def finish_run(run: Run, results: RunResults) -> Json:
             write_report(tools.artifacts, name.run_id)
         with display().waiting("sending the results to MLflow"):
             track_results(record, prepared, results.synthetic, result_line(summary))
-    summary = _store_summary(_tracked(summary, tools), record, tools)
+    summary = _tracked(summary, tools)
+    _store_summary(summary, tools)
     tables = (*run.progress.generated, *results.written)
     store_finish(
         tools.artifacts,
@@ -92,13 +93,12 @@ def _tracked(summary: RunSummary, tools: RunTools) -> RunSummary:
     )
 
 
-def _store_summary(summary: RunSummary, record: RunRecord, tools: RunTools) -> RunSummary:
+def _store_summary(summary: RunSummary, tools: RunTools) -> None:
     """Write and show the summary."""
     values = summary.to_json()
     text = json.dumps(values, indent=2, allow_nan=False)
-    tools.artifacts.write_text(f"runs/{record.run_id}/summary.json", text)
+    tools.artifacts.write_text(f"runs/{tools.run_id}/summary.json", text)
     show_result(values, tools.tracker.ui_link())
-    return summary
 
 
 def _close(summary: RunSummary, record: RunRecord, manifest: RunManifest) -> Json:

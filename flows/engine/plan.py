@@ -11,6 +11,7 @@ from connectors.interfaces.errors import ConfigError, WaspError
 from connectors.interfaces.json_values import Json
 from connectors.models.base.completion_store import CompletionStore, Lengths
 from connectors.models.vendors.openai import MAX_CHOICES
+from connectors.models.vendors.options import TRIES, choices_of
 from flows.config.base import AnyConfig
 from flows.config.files import read_stored
 from flows.config.method import PlannedCalls, texts_per_prompt
@@ -288,15 +289,11 @@ def _requests_per_text(config: AnyConfig, model: str) -> float:
     """Return the requests of a model for a text: 1, or less if equal prompts are one request."""
     texts = texts_per_prompt(config.method)
     (plm,) = (plm for plm in config.models if plm.name == model)
-    extra = plm.options.get("extra") or {}
-    # Without a second try, or with an own number of completions, each prompt is one request.
-    if (
-        plm.connector not in SEVERAL_CHOICES
-        or plm.options.get("tries") == 1
-        or {"n", "best_of"} & set(extra)
-    ):
+    if plm.connector not in SEVERAL_CHOICES:
         return 1.0
-    return math.ceil(texts / MAX_CHOICES) / texts
+    tries = plm.options.get("tries", TRIES)
+    choices = choices_of(MAX_CHOICES, tries, plm.options.get("extra") or {})
+    return math.ceil(texts / choices) / texts
 
 
 def _calls(config: AnyConfig, model: str) -> float:

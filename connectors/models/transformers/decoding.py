@@ -13,16 +13,16 @@ from transformers.cache_utils import DynamicLayer
 
 from connectors.interfaces import cancellation
 from connectors.models.transformers.loading import Loaded
-from connectors.models.transformers.prefill import positions, prefill
+from connectors.models.transformers.prefill import next_scores, prefill
 from connectors.models.transformers.sampling import Sampler, SamplingRequest
 
 if TYPE_CHECKING:
     import torch
 
 ROOM = 64
-"""Free columns of a grown cache: it is copied once in so many steps."""
+"""Free columns of a grown cache, which is copied once in this number of steps."""
 LEAVING = 8
-"""Finished rows leave when they are one of so many, because the others' part of the cache is copied."""
+"""Finished rows leave when they are an eighth of a batch, because the others' part of the cache is copied."""
 
 
 class GrowingLayer(DynamicLayer):  # type: ignore[misc]  # the library has no types here
@@ -94,15 +94,7 @@ def decode(
                 mask = mask[indices]
                 cache.batch_select_indices(indices)
                 sampler.select(on)
-            output = loaded.model(
-                input_ids=ids[:, -1:],
-                attention_mask=mask,
-                position_ids=positions(mask)[:, -1:],
-                past_key_values=cache,
-                use_cache=True,
-                logits_to_keep=1,
-            )
-            logits = output.logits[:, -1]
+            logits = next_scores(loaded, ids[:, -1:], mask, cache)
 
 
 def _is_finished(loaded: Loaded, request: SamplingRequest, tokens: Sequence[int]) -> bool:

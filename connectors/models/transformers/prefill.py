@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MIN_SHARED = 16
 """Least number of shared tokens that are computed apart: fewer do not pay for a pass through the model."""
 PASS_TOKENS = 32
-"""Cost of a pass through the model, in tokens: reading the weights takes as long as computing so many."""
+"""Cost of a pass through the model, in tokens: reading the weights takes as long as computing this number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def can_prefill(loaded: Loaded) -> bool:
     model = loaded.model
     if loaded.seq2seq:
         return False
-    # A model with its own way to prepare inputs has inputs of its own.
+    # A model that prepares inputs in another way has further ones.
     prepare = type(model).prepare_inputs_for_generation
     if prepare is not GenerationMixin.prepare_inputs_for_generation:
         return False
@@ -127,13 +127,8 @@ def pad(
     return ids.to(loaded.device), mask.to(loaded.device)
 
 
-def positions(mask: torch.Tensor) -> torch.Tensor:
-    """Return the position of each token, which padding on the left does not move."""
-    return (mask.cumsum(-1) - 1).clamp(min=0)
-
-
 def _shared(rows: Sequence[tuple[int, ...]]) -> int:
-    """Return the length of the beginning that all rows share, 0 if it is not worth a pass of its own."""
+    """Return the length of the beginning that all rows share, 0 if it is not worth a separate pass."""
     if len(rows) < 2:
         return 0
     # At least one token of each row is computed with its group, which gives the scores of the next one.
@@ -182,15 +177,27 @@ def _forward(
         columns = torch.arange(width, device=ids.device)
         before = columns >= width - torch.tensor(lengths, device=ids.device)[:, None]
         mask = torch.cat([before.to(mask.dtype), mask], dim=1)
+    return cache, next_scores(loaded, ids, mask, cache)
+
+
+def next_scores(
+    loaded: Loaded, ids: torch.Tensor, mask: torch.Tensor, cache: DynamicCache
+) -> torch.Tensor:
+    """Compute tokens after a cache, which takes them; return the scores of the next one, shape (rows, vocabulary).
+
+    `mask` covers the columns of the cache and of `ids`. Padding on the left does not move the positions.
+    """
+    positions = (mask.cumsum(-1) - 1).clamp(min=0)
     output = loaded.model(
         input_ids=ids,
         attention_mask=mask,
-        position_ids=positions(mask)[:, -ids.shape[1] :],
+        position_ids=positions[:, -ids.shape[1] :],
         past_key_values=cache,
         use_cache=True,
         logits_to_keep=1,
     )
-    return output.past_key_values, output.logits[:, -1]
+    scores: torch.Tensor = output.logits[:, -1]
+    return scores
 
 
 def _joined(parts: Sequence[_Part], width: int) -> DynamicCache:

@@ -73,7 +73,7 @@ def keeps_bfloat16(home: Path | None, model: str) -> bool:
     """Return True if an earlier version wrote with this model in the state folder `home`.
 
     It used bfloat16 wherever the processor has instructions for it. The precision is a part of the run's id: in another
-    one, an equal configuration would be another run, with a charge of its own.
+    one, an equal configuration would be another run, with another charge.
     """
     if home is None:
         return False

@@ -20,7 +20,12 @@ from connectors.models.base.cost_limit import CostBudget
 from connectors.models.vendors.dispatch import Client, Dispatch, run_here
 from connectors.models.vendors.endpoint_limiter import EndpointLimiter
 from connectors.models.vendors.errors import Failure
-from connectors.models.vendors.options import Address, VendorOptions, read_vendor_options
+from connectors.models.vendors.options import (
+    Address,
+    VendorOptions,
+    choices_of,
+    read_vendor_options,
+)
 from connectors.models.vendors.prompt_sizes import PromptSizes
 from connectors.models.vendors.responses import (
     Output,
@@ -29,14 +34,14 @@ from connectors.models.vendors.responses import (
     limit_of,
     request_bytes,
 )
-from connectors.security.secrets import NO_KEY, read_secret
+from connectors.security.secrets import NO_KEY, is_block, read_secret
 
 Options = TypeVar("Options", bound=VendorOptions)
 
 VERSION = 1
 """Part of `identity`; raise it whenever the same prompt would be sent in another form.
 
-A request for several completions has the same form: a completion may belong to a request of its own or to a shared one.
+A request for several completions has the same form: a completion may be one of several of its request.
 """
 
 CONNECT_SECONDS = 10.0
@@ -72,10 +77,8 @@ class VendorModel(ABC, Generic[Options]):
         self.options = options
         self.others_served: list[str] = []
         self.prompt_sizes = PromptSizes()
-        # Lowered for a server that returns fewer; `extra` may set the field itself.
-        self.max_choices = self.most_choices
-        if {"n", "best_of"} & options.extra.keys():
-            self.max_choices = 1
+        # Lowered for a server that returns fewer.
+        self.max_choices = choices_of(self.most_choices, options.tries, options.extra)
         self._noticed: set[str] = set()
         self.limiters = [
             EndpointLimiter(address, options.concurrency) for address in options.endpoints
@@ -108,7 +111,7 @@ class VendorModel(ABC, Generic[Options]):
             if importlib.util.find_spec(package) is None:
                 raise MissingPackageError(package, cls.extra)
         for address in model.options.endpoints:
-            if not address.key.startswith("prefect:"):
+            if not is_block(address.key):
                 model.secret(address)
 
     def __reduce__(self) -> tuple[object, ...]:

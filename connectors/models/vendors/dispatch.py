@@ -198,9 +198,7 @@ class Dispatch:
         self.claim = claim
         self.cost_budget = cost_budget
         self.keys = [prompt.key for prompt in prompts]
-        # A second call for a prompt may be needed where a request for several completions fails.
-        size = model.max_choices if model.options.tries > 1 else 1
-        self.unclaimed = equal_prompts(prompts, size)
+        self.unclaimed = equal_prompts(prompts, model.max_choices)
         self.waiting: list[tuple[float, _Request]] = []
         self.running: dict[asyncio.Task[None], float] = {}
         self.clients: dict[EndpointLimiter, Client] = {}

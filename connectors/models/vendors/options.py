@@ -26,6 +26,10 @@ CACHE_WRITE = 1.25
 """Price of tokens written to the vendor's cache per input token, if none is stated: Anthropic's for 5 minutes."""
 
 
+TRIES = 6
+"""Calls per prompt at most, by default."""
+
+
 @dataclass(frozen=True, slots=True)
 class Address:
     """An endpoint: base URL and the reference to its key; for messages the model's name in the run and there."""
@@ -134,7 +138,7 @@ class VendorOptions:
     key: KeyReference = ""
     concurrency: Annotated[int, Field(ge=1, le=256)] = 16
     timeout: Annotated[float, Field(ge=0.05, le=3600)] = 120.0
-    tries: Annotated[int, Field(ge=1, le=100)] = 6
+    tries: Annotated[int, Field(ge=1, le=100)] = TRIES
     price: TokenPrice = TokenPrice(0.0, 0.0)
 
     @property
@@ -162,6 +166,17 @@ class VendorOptions:
 
 
 Options = TypeVar("Options", bound=VendorOptions)
+
+
+def choices_of(most: int, tries: int, extra: Mapping[str, object]) -> int:
+    """Return how many completions one request may have, of at most `most`.
+
+    One, if `extra` sets their number itself; or if a prompt has one call only, because one that gets no text from a
+    request for several needs another.
+    """
+    if tries < 2 or {"n", "best_of"} & extra.keys():
+        return 1
+    return most
 
 
 def read_vendor_options(kind: type[Options], spec: ModelSpec, vendor_url: str, key: str) -> Options:
