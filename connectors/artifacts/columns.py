@@ -7,6 +7,7 @@ DESCRIPTIONS: Final = {
     "sample_id": "number of the text in its run",
     "text": "text written by a language model; in prompts.parquet, the prompt",
     "label": "requested class",
+    "label_best": "most likely class of the text, by label_soft",
     "label_soft": "probability of each class for this text, in the order of the labels",
     "attribute": "requested variation, empty if none",
     "plm": "language model that wrote the text",

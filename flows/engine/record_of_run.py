@@ -34,6 +34,7 @@ from tasks.private.release import Released, UnnoisedUse, audits_of
 from tasks.reporting.run_record import ClassShare, RunRecord, Scores, Section
 from tasks.reporting.terminal import next_steps
 from tasks.steps.values import TextTable
+from tasks.students.training_set import label_advice
 from tasks.writing.class_balance import Shares
 from tasks.writing.texts import read_samples
 
@@ -81,6 +82,7 @@ def record_of(run: Run, results: RunResults) -> RunRecord:
         budget=_budget(prepared, run.dataset),
         stubs=stubs,
         answers=answers,
+        label_advice=label_advice(run.config.text_labels == "hard") if run.soft else "",
         # Evaluated last: measuring the baselines is a part of the run.
         seconds=progress.seconds,
     )

@@ -17,19 +17,22 @@ from tasks.reporting import text as words
 from tasks.reporting.run_record import RunRecord
 from tasks.reporting.templates import template
 from tasks.steps.values import Overlap
+from tasks.students.training_set import BEST, SOFT, label_advice
 from tasks.writing.prompts import TaskCard
 
-KINDS = {"sample_id": "integer", "iteration": "integer", "label_soft": "numbers"}
+KINDS = {"sample_id": "integer", "iteration": "integer", SOFT: "numbers"}
 
 
 def columns_of(has_classes: bool, soft: bool) -> list[str]:
-    """Return the columns of synthetic.parquet and synthetic.jsonl."""
+    """Return the columns of a bundle's synthetic.parquet and synthetic.jsonl."""
     columns = ["sample_id", "text"]
     if has_classes:
         columns.append("label")
+    if soft:
+        columns.append(BEST)
     columns += ["attribute", "plm", "iteration"]
     if soft:
-        columns.append("label_soft")
+        columns.append(SOFT)
     return columns
 
 
@@ -135,6 +138,7 @@ def dataset_card(facts: BundleFacts) -> str:
         names=list(facts.card.label_names),
         encoder=encoder_of(config),
         learn=learning_lines(facts.soft),
+        advice=label_advice(config.get("text_labels") == "hard") if facts.soft else "",
         reached=describe_recipe(facts.reached, useful.chance if useful else 0.0, facts.not_run),
         kind=config["student"]["kind"],
         pooled=facts.pooled,

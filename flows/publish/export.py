@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 
@@ -30,6 +31,8 @@ from tasks.metrics.answer_counts import count_answers, describe_findings
 from tasks.metrics.usefulness import ACCURACIES
 from tasks.reporting.run_record import RunRecord
 from tasks.reporting.run_summary import RunSummary
+from tasks.students.soft_labels import harden
+from tasks.students.training_set import BEST, SOFT
 from tasks.writing.prompts import TaskCard
 
 Approve = Callable[[BundleFacts], "Approval"] | None
@@ -76,12 +79,16 @@ class BundleContents:
     @property
     def has_soft_labels(self) -> bool:
         """True if the rows contain the probability of each class."""
-        return "label_soft" in self.texts
+        return SOFT in self.texts
 
     @property
     def rows(self) -> pd.DataFrame:
         """The texts with the columns of a bundle."""
-        return self.texts[columns_of(self.card.has_classes, self.has_soft_labels)]
+        texts = self.texts
+        if self.has_soft_labels:
+            probabilities = np.array(texts[SOFT].tolist(), dtype=np.float64)
+            texts = texts.assign(**{BEST: harden(probabilities, self.card.label_names)})
+        return texts[columns_of(self.card.has_classes, self.has_soft_labels)]
 
 
 def export_run(

@@ -108,7 +108,8 @@ class RunRecord:
     do not degrade the run. `discriminator`: accuracy of the classifier that selects texts. `budget`: dataset, cap,
     delta and spent epsilon when the run ended; None without a cap. `audited`: the audits of the noise at the end of
     the run, and releases that were never audited. `stubs`: models that are embedded stubs. `answers`: how the answers
-    of each language model were used; empty in records of earlier versions.
+    of each language model were used; empty in records of earlier versions. `label_advice`: which of several labels to
+    train on.
     """
 
     run_id: str
@@ -153,6 +154,7 @@ class RunRecord:
     discriminator: DiscriminatorTest | None = None
     stubs: tuple[str, ...] = ()
     answers: Mapping[str, AnswerCounts] = field(default_factory=dict)
+    label_advice: str = ""
 
     @property
     def kinds(self) -> set[str]:

@@ -17,6 +17,18 @@ from tasks.writing.texts import content, read_samples, read_vectors
 
 SOFT = "label_soft"
 """Column with the probability of each class, in the order of the task's labels."""
+BEST = "label_best"
+"""Column of a bundle with the most likely class by `label_soft`."""
+
+
+def label_advice(hard: bool) -> str:
+    """Return which label to train on, for texts with soft labels; `hard`: the label is the most likely class."""
+    if hard:
+        return f"Train on {SOFT}, the probability of each class, or on label, the most likely one."
+    return (
+        f"Train on {SOFT}, the probability of each class ({BEST} in an export is the most likely one). "
+        "The column label has the class that was requested, which a text may miss."
+    )
 
 
 @step("collect", versions={"collect": 1})

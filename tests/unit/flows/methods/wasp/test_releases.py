@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from datasets import load_dataset
 
+from flows.config.task_files import load_task
 from flows.engine.plan import planned
 from tasks.reporting import terminal as text
 from tests.support.runs.pipeline import Pipeline
@@ -82,7 +83,12 @@ def test_a_bundle_has_soft_labels_and_says_what_guided_its_texts(ran: Ran, tmp_p
     assert "only voted" not in card
     assert "label_soft" in card
     table = pd.read_parquet(folder / "synthetic.parquet")
-    soft = pd.DataFrame(table["label_soft"].tolist())
+    assert card.index("Train on label_soft") < card.index("Privacy statement")
+    page = (pipeline.home / "runs" / summary["run_id"] / "report.html").read_text()
+    assert "Train on label_soft" in page
+    labels = load_task("support_desk").label_names
+    soft = pd.DataFrame(table["label_soft"].tolist(), columns=list(labels))
+    assert table["label_best"].tolist() == soft.idxmax(axis=1).tolist()
     assert soft.shape == (len(table), 6)
     assert soft.sum(axis=1).to_numpy() == pytest.approx(1, abs=1e-4)
     fields = json.loads((folder / "croissant.json").read_text())["recordSet"][0]["field"]
