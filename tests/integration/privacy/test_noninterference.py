@@ -19,7 +19,12 @@ import pytest
 from tests.support.paths import DESK, ROOT
 from tests.support.processes.fixed_releases import LEAKS, LINGERS
 from tests.support.runs.pipeline import Pipeline, last_json
-from tests.support.runs.public_traces import blamed, durations, traces
+from tests.support.runs.public_traces import (
+    blamed,
+    durations,
+    traces,
+    without_progress_under_way,
+)
 
 FLOWS: dict[str, tuple[str, dict[str, Any]]] = {
     "wasp": ("wasp", {}),
@@ -239,3 +244,15 @@ def test_what_differs_between_equal_runs_alone_is_chance(
     other: dict[str, list[str]], differences: list[str]
 ) -> None:
     assert blamed(ONE, AGAIN, other) == differences
+
+
+def test_only_the_last_line_of_a_works_progress_is_compared() -> None:
+    first = "write novelist t=0           1/18  "
+    last = "write novelist t=0           18/18  9.1/s"
+    other = "embed novelist t=0           7/18  2.0/s"
+    assert without_progress_under_way(["a", first, other, last, "b 1/2  c"]) == [
+        "a",
+        other,
+        last,
+        "b 1/2  c",
+    ]

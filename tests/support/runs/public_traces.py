@@ -9,7 +9,7 @@ import json
 import math
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -54,7 +54,7 @@ PATTERNS = (
     (r"\b1[6-9]\d{8}(\.\d+|\d{3}|\d{6}|\d{9})?\b", "TIME"),
     (r"(127\.0\.0\.1|localhost):\d+", "SERVER"),
     (r"\b\d+(\.\d+)?/s\b", "SPEED"),
-    (r"\b\d+(\.\d+)?([eE]-\d+)? ?(s|ms|seconds|minutes)\b", "DURATION"),
+    (r"\b(\d+ (h|min) )*\d+(\.\d+)?([eE]-\d+)? ?(s|ms|seconds|minutes)\b", "DURATION"),
     (r"\bpid \d+|\bprocess \d+", "PROCESS"),
     (r'("prefect.resource.name": |"name": )"([a-z]+-[a-z]+|\w+-[0-9a-f]{3})"', r'\1"RANDOM"'),
     (r'("hash": ?")[0-9a-f]{64}', r"\1HEAD"),
@@ -68,8 +68,8 @@ MLFLOW_IDS = {
     "inputs": "input_uuid",
 }
 """Table of MLflow -> the column of its random ids."""
-UNDER_WAY = re.compile(r"\d+/\d+ .*DURATION left")
-"""A line of progress before the last one: only a step that takes long enough prints it. The last has the same total."""
+PROGRESS = re.compile(r"^(\S.{27,}?) \d+/\d+  ")
+"""A line of progress, which begins with the name of the work."""
 SLOW_STEPS = {
     "artifact": "type = 'progress'",
     "artifact_collection": "type = 'progress'",
@@ -83,6 +83,19 @@ TIMED_MANIFESTS = ("_student.json.json", "_report.html.json")
 """Manifests of these files: their field `bytes` is left out."""
 
 
+def without_progress_under_way(lines: Sequence[str]) -> list[str]:
+    """Return the lines of an output, of each work's progress only the last: how many there are depends on the time."""
+    last = {
+        found[1]: number for number, line in enumerate(lines) if (found := PROGRESS.match(line))
+    }
+    kept = []
+    for number, line in enumerate(lines):
+        found = PROGRESS.match(line)
+        if found is None or last[found[1]] == number:
+            kept.append(line)
+    return kept
+
+
 def traces(home: Path, printed: str) -> dict[str, list[str]]:
     """Return the content of all files and databases of a run, and of its output, without what every run changes."""
     random = _random_ids(home)
@@ -94,8 +107,8 @@ def traces(home: Path, printed: str) -> dict[str, list[str]]:
             text = re.sub(pattern, name, text)
         return text
 
-    shown = (plain(json_free(line)) for line in printed.splitlines())
-    result = {"output": sorted(line for line in shown if not UNDER_WAY.search(line))}
+    shown = (plain(json_free(line)) for line in without_progress_under_way(printed.splitlines()))
+    result = {"output": sorted(shown)}
     for path in sorted(home.rglob("*")):
         relative = path.relative_to(home)
         if (
