@@ -1,6 +1,6 @@
 """Files that the shipped recipes of `wasp data` write, and the command for one that is missing.
 
-Here and not beside the code that fetches them: every message about a missing file names the command, and the
+Not in the package that fetches them: every message about a missing file names the command, and the
 connectors that write these messages know nothing of `flows`.
 """
 
@@ -11,17 +11,17 @@ from pathlib import Path, PurePosixPath
 
 RECIPES = Path(__file__).parents[1] / "data" / "recipes"
 """Folder of the shipped recipes, one YAML file each."""
-BESIDE_CHECKOUT = Path(__file__).parents[3] / "shared" / "data"
-"""Data folder beside a checkout, where shipped configurations look first (their `data_root`)."""
+CHECKOUT_DATA = Path(__file__).parents[3] / "shared" / "data"
+"""Data folder next to a checkout, where shipped configurations look first (their `data_root`)."""
 
 
 def data_folder() -> Path:
-    """Return the folder of fetched data: WASP_DATA, else the folder beside the checkout, else that of the user."""
+    """Return the folder of fetched data: WASP_DATA, else the folder next to the checkout, else that of the user."""
     chosen = os.environ.get("WASP_DATA", "").strip()
     if chosen:
         return Path(chosen).expanduser()
-    if BESIDE_CHECKOUT.is_dir():
-        return BESIDE_CHECKOUT
+    if CHECKOUT_DATA.is_dir():
+        return CHECKOUT_DATA
     return user_data_folder()
 
 

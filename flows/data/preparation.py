@@ -33,11 +33,14 @@ def build_tables(recipe: Recipe, read: ReadSource) -> dict[str, Rows]:
 
 
 def write_rows(path: Path, rows: Rows) -> None:
-    """Write rows to a Parquet file, whole or not at all."""
+    """Write rows to a Parquet file, whole or not at all; ConfigError for a column of texts and numbers."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    table = pa.table({name: [row[name] for row in rows] for name in rows[0]})
+    try:
+        table = pa.table({name: [row[name] for row in rows] for name in rows[0]})
+    except (pa.ArrowException, ValueError) as error:
+        raise ConfigError(f"{path}: its rows fit no table ({error}). Correct the recipe") from error
     write_whole(path, lambda file: pq.write_table(table, file, compression="zstd"))
 
 

@@ -31,9 +31,18 @@ def read_file(source: Source, path: Path, name: str) -> Rows:
     """
     try:
         return _READERS[source.format](source, path)
-    except (ValueError, KeyError, LookupError, OSError, csv.Error, tarfile.TarError, zipfile.BadZipFile) as error:
+    except (
+        ValueError,
+        KeyError,
+        LookupError,
+        OSError,
+        csv.Error,
+        tarfile.TarError,
+        zipfile.BadZipFile,
+    ) as error:
         raise InputError(
-            f"{name}: cannot be read as {source.format} ({type(error).__name__}: {error}). Correct `format` in the recipe"
+            f"{name}: cannot be read as {source.format} ({error or type(error).__name__}). Correct its format in "
+            "the recipe"
         ) from error
 
 
@@ -112,8 +121,9 @@ def _read_archive(source: Source, path: Path) -> Rows:
     for member, columns, data in _members(source, path):
         if data.startswith(GZIP):
             data = gzip.decompress(data)
-        row: Row = {"path": member, "text": data.decode(source.member_encoding, "replace")}
-        rows.append(row | columns)
+        text = data.decode(source.member_encoding, "replace")
+        row: Row = {"path": member, "text": text, **columns}
+        rows.append(row)
     # By name: an archive has any order.
     return sorted(rows, key=lambda row: str(row["path"]))
 

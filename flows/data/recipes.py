@@ -151,7 +151,8 @@ class Recipe(Strict):
     @property
     def size(self) -> int | None:
         """Bytes of all files at the origin; None if one is not known."""
-        sizes = [file.bytes for _, file in self.files]
+        # By address: two sources may read different members of one archive.
+        sizes = list({source.address(file): file.bytes for source, file in self.files}.values())
         known = [size for size in sizes if size is not None]
         if len(known) < len(sizes):
             return None
@@ -163,8 +164,8 @@ def recipe_names() -> list[str]:
     return sorted(file.stem for file in RECIPES.glob("*.yaml"))
 
 
-def read_recipe(name: str) -> tuple[str, Recipe]:
-    """Return the name and recipe of a shipped name, or of the path of a recipe file.
+def read_recipe(name: str) -> Recipe:
+    """Return the recipe of a shipped name, or of the path of a recipe file.
 
     ConfigError if there is none, or with each invalid field and its line.
     """
@@ -180,4 +181,4 @@ def read_recipe(name: str) -> tuple[str, Recipe]:
     values = read_yaml(path)
     if not isinstance(values, dict):
         raise ConfigError(f"{path}: is not a recipe. Write title, sources, tables and outputs")
-    return path.stem, check_config(Recipe, values, str(path))
+    return check_config(Recipe, values, str(path))

@@ -177,9 +177,7 @@ class Step(Strict):
     collapse_space: Columns | None = Field(
         None, description="Columns whose runs of white space become one space, none at the ends."
     )
-    strip: Columns | None = Field(
-        None, description="Columns that lose white space at their ends."
-    )
+    strip: Columns | None = Field(None, description="Columns that lose white space at their ends.")
     replace: Replacement | None = None
     extract: Extraction | None = None
     split_lines: Lines | None = None
@@ -285,7 +283,9 @@ def _rename_values(rows: Rows, option: Renamed, _: Tables) -> Rows:
         if new is not None:
             renamed.append(row | {option.column: new})
         elif option.others == "refuse":
-            raise ConfigError(f"column '{option.column}': the value {_short(row[option.column])} is not listed")
+            raise ConfigError(
+                f"column '{option.column}': the value {_short(row[option.column])} is not listed"
+            )
     return renamed
 
 
@@ -326,7 +326,9 @@ def _extract(rows: Rows, option: Extraction, _: Tables) -> Rows:
         if match:
             extracted.append(row | match.groupdict())
         elif option.others == "refuse":
-            raise ConfigError(f"column '{option.column}': the pattern does not occur in {_short(row[option.column])}")
+            raise ConfigError(
+                f"column '{option.column}': the pattern does not occur in {_short(row[option.column])}"
+            )
     return extracted
 
 
@@ -445,9 +447,11 @@ def _slice(rows: Rows, option: Slice, _: Tables) -> Rows:
         positions[group] += 1
         if position >= option.skip and (end is None or position < end):
             taken.append(row)
-    for group, size in positions.items():
+    for key, size in positions.items():
         if end is not None and size < end:
-            raise ConfigError(f"{size} rows {group or ''} are fewer than the {end} that the slice needs")
+            raise ConfigError(
+                f"{size} rows {key or ''} are fewer than the {end} that the slice needs"
+            )
     return taken
 
 
@@ -494,7 +498,9 @@ def _join(rows: Rows, option: Joined, tables: Tables) -> Rows:
     for row in rows:
         partner = partners.get(_values(row, option.equal))
         if partner is None:
-            raise ConfigError(f"table '{option.table}' has no row with {_values(row, option.equal)}")
+            raise ConfigError(
+                f"table '{option.table}' has no row with {_values(row, option.equal)}"
+            )
         joined.append(row | {name: partner[name] for name in option.add})
     return joined
 
