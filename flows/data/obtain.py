@@ -51,7 +51,7 @@ class DataFolder:
 
     def __init__(self, path: Path, mirror: str | None = None, replace: bool = False) -> None:
         self.path = path.absolute()
-        self._downloads = Downloads(self.path / OWN / "raw", mirror)
+        self.downloads = Downloads(self.path / OWN / "raw", mirror)
         self._replace = replace
 
     def present(self, recipe: Recipe) -> dict[str, str] | None:
@@ -109,7 +109,7 @@ class DataFolder:
 
     def _fetch_and_prepare(self, name: str, recipe: Recipe) -> Obtained:
         fetched = {
-            source.address(file): self._downloads.fetch(source, file)
+            source.address(file): self.downloads.fetch(source, file)
             for source, file in recipe.files
         }
         # One process prepares at a time; the other one finds the files afterwards.
@@ -167,7 +167,7 @@ class DataFolder:
     def _read(self, source: Source) -> Rows:
         rows: Rows = []
         for file in source.files:
-            path = self._downloads.stored(source, file)
+            path = self.downloads.stored(source, file)
             columns: Row = {**file.columns}
             rows.extend(row | columns for row in read_file(source, path, source.address(file)))
         return rows
