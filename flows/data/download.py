@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 import httpx
 
-from connectors.artifacts.atomic_files import locked, make_folder
+from connectors.artifacts.atomic_files import locked, make_folder, write_text_whole
 from connectors.interfaces.errors import InputError, TemporaryError
 from flows.data.progress import Progress, transfer
 from flows.data.readers import members_digest
@@ -30,12 +30,15 @@ RETRIED = (408, 425, 429, 500, 502, 503, 504)
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """A fetched file whose digest is that of the recipe, or the one of its first use."""
+    """A fetched file whose digest is right.
 
-    path: Path
-    sha256: str
+    Attributes:
+        digest: the digest that was compared.
+        is_first_use: True if neither the recipe nor an earlier use states a digest.
+    """
+
+    digest: str
     is_first_use: bool
-    """True if neither the recipe nor an earlier use states a digest."""
 
 
 class Downloads:
@@ -78,38 +81,40 @@ class Downloads:
         path = self.stored(source, file)
         make_folder(path.parent)
         with _only_process(path):
-            if not path.is_file():
-                partial = path.with_name(f"{path.name}.part")
-                if not _can_resume(file):
-                    partial.unlink(missing_ok=True)
-                _transfer(self.address(source, file), partial, file.bytes)
-                self._check(source, file, partial)
-                partial.replace(path)
-            return self._check(source, file, path)
+            if path.is_file():
+                return self._check(source, file, path)
+            partial = path.with_name(f"{path.name}.part")
+            if not _can_resume(file):
+                partial.unlink(missing_ok=True)
+            _transfer(self.address(source, file), partial, file.bytes)
+            fetched = self._check(source, file, partial)
+            partial.replace(path)
+            return fetched
 
     def _check(self, source: Source, file: SourceFile, path: Path) -> Fetched:
         """Return a file whose digest is right; else keep it apart and raise InputError."""
         address = self.address(source, file)
+        stored = self.stored(source, file)
         kind, expected, actual = _digests(source, file, path, address)
-        recorded = self.stored(source, file).with_name(f"{self.stored(source, file).name}.sha256")
+        hint = "Fetch it again, or correct the recipe if the origin has a new version"
         is_first_use = False
         if expected is None:
             # Trust on first use: the digest of the first fetch is expected from then on.
+            recorded = stored.with_name(f"{stored.name}.sha256")
             is_first_use = not recorded.is_file()
             if is_first_use:
-                recorded.write_text(actual, encoding="utf-8")
-            kind = "SHA-256 of the first use"
+                write_text_whole(recorded, f"{actual}\n")
+            kind = "SHA-256"
             expected = recorded.read_text(encoding="utf-8").strip()
+            hint = f"The recipe states none; the first use recorded it. To trust the new file, remove {recorded}"
         if actual != expected:
-            refused = self.stored(source, file).with_name(
-                f"{self.stored(source, file).name}.refused"
-            )
+            refused = stored.with_name(f"{stored.name}.refused")
             path.replace(refused)
             raise InputError(
                 f"{address}: {kind} is {actual}, expected {expected}. Nothing was prepared; the file is kept at "
-                f"{refused}. Fetch it again, or correct the recipe if the origin has a new version"
+                f"{refused}. {hint}"
             )
-        return Fetched(path, actual, is_first_use)
+        return Fetched(actual, is_first_use)
 
 
 def _can_resume(file: SourceFile) -> bool:
@@ -199,7 +204,8 @@ def _request(address: str, partial: Path, progress: Progress) -> None:
             start = 0
         length = response.headers.get("Content-Length")
         progress.begin(start, start + int(length) if length else None)
-        _append(response.iter_raw(BLOCK), partial, start, progress)
+        # Without a block size: a break of the connection would lose what waits for a whole block.
+        _append(response.iter_raw(), partial, start, progress)
 
 
 def _append(blocks: Iterator[bytes], partial: Path, start: int, progress: Progress) -> None:
@@ -207,6 +213,8 @@ def _append(blocks: Iterator[bytes], partial: Path, start: int, progress: Progre
         file.seek(start)
         for block in blocks:
             file.write(block)
+            # At once in the file, from which a killed process resumes.
+            file.flush()
             progress.add(len(block))
 
 

@@ -91,11 +91,11 @@ class DataFolder:
             ConfigError: the user did not agree, or a file with other rows is in the way.
             InputError: a digest is wrong, or the origin has no such file.
         """
-        present = self.present(recipe)
-        if present is not None:
-            return Obtained(name, present, was_present=True)
-        self._refuse_other_files(recipe)
         try:
+            present = self.present(recipe)
+            if present is not None:
+                return Obtained(name, present, was_present=True)
+            self._refuse_other_files(recipe)
             make_folder(self.path / OWN)
             self._require_agreement(name, recipe, agree)
             return self._fetch_and_prepare(name, recipe)
@@ -103,7 +103,7 @@ class DataFolder:
             # Not the message of stored runs, whose advice is about the state folder.
             reason = getattr(error.__cause__ or error, "strerror", None) or error
             raise ArtifactError(
-                f"{self.path}: cannot be written ({reason}). Free space, or name another folder with --to; then run "
+                f"{self.path}: cannot be used ({reason}). Free space, or name another folder with --to; then run "
                 "the command again"
             ) from error
 
@@ -205,7 +205,7 @@ def confirm_on_terminal(text: str, accepted: bool = False) -> bool | None:
 
 
 def _first_uses(fetched: dict[str, Fetched]) -> dict[str, str]:
-    return {address: file.sha256 for address, file in fetched.items() if file.is_first_use}
+    return {address: file.digest for address, file in fetched.items() if file.is_first_use}
 
 
 def _identity(recipe: Recipe) -> str:

@@ -34,54 +34,59 @@ class FileServer:
     address: str = ""
 
 
-def _handler(server: FileServer) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            path = unquote(self.path)
-            asked = self.headers.get("Range")
-            server.requests.append((path, asked))
-            if server.statuses:
-                self.send_error(server.statuses.pop(0))
-                return
-            if path not in server.files:
-                self.send_error(404)
-                return
-            content = server.files[path]
-            start = 0
-            if asked and server.takes_ranges:
-                start = int(asked.removeprefix("bytes=").removesuffix("-"))
-                if start >= len(content):
-                    self.send_error(416)
-                    return
-            self.send_response(206 if start else 200)
-            if server.states_length:
-                self.send_header("Content-Length", str(len(content) - start))
-            self.end_headers()
-            self._send(content[start:])
+class _Handler(BaseHTTPRequestHandler):
+    served: FileServer
 
-        def _send(self, content: bytes) -> None:
-            if server.breaks:
-                server.breaks -= 1
-                self.wfile.write(content[: server.break_after])
-                self.wfile.flush()
-                self.connection.close()
-                return
-            for begin in range(0, len(content), 1000):
-                self.wfile.write(content[begin : begin + 1000])
-                self.wfile.flush()
-                time.sleep(server.pause)
+    def do_GET(self) -> None:
+        path = unquote(self.path)
+        asked = self.headers.get("Range")
+        self.served.requests.append((path, asked))
+        content = self.served.files.get(path, b"")
+        start = 0
+        if asked and self.served.takes_ranges:
+            start = int(asked.removeprefix("bytes=").removesuffix("-"))
+        status = self._status(path, start)
+        if status >= 400:
+            self.send_error(status)
+            return
+        self.send_response(status)
+        if self.served.states_length:
+            self.send_header("Content-Length", str(len(content) - start))
+        self.end_headers()
+        self._send(content[start:])
 
-        def log_message(self, *_: object) -> None:
-            pass
+    def _status(self, path: str, start: int) -> int:
+        if self.served.statuses:
+            return self.served.statuses.pop(0)
+        if path not in self.served.files:
+            return 404
+        if start >= len(self.served.files[path]):
+            return 416
+        return 206 if start else 200
 
-    return Handler
+    def _send(self, content: bytes) -> None:
+        if self.served.breaks:
+            self.served.breaks -= 1
+            self.wfile.write(content[: self.served.break_after])
+            self.wfile.flush()
+            self.connection.close()
+            return
+        for begin in range(0, len(content), 1000):
+            self.wfile.write(content[begin : begin + 1000])
+            self.wfile.flush()
+            time.sleep(self.served.pause)
+
+    def log_message(self, *_: object) -> None:
+        pass
 
 
 @contextmanager
 def file_server() -> Iterator[FileServer]:
     """Start a server on a free port; yield it."""
     server = FileServer()
-    listening = ThreadingHTTPServer(("127.0.0.1", 0), _handler(server))
+    listening = ThreadingHTTPServer(
+        ("127.0.0.1", 0), type("Handler", (_Handler,), {"served": server})
+    )
     server.address = f"http://127.0.0.1:{listening.server_port}"
     thread = threading.Thread(target=listening.serve_forever, daemon=True)
     thread.start()

@@ -119,7 +119,7 @@ def test_a_file_without_a_digest_is_trusted_on_first_use_alone(
     (tmp_path / "data/mine/train.parquet").unlink()
     raw_files(tmp_path / "data", ".csv")[0].unlink()
     origin.files["/set/rows.csv"] = ROWS + b"changed,1\n"
-    with pytest.raises(InputError, match="SHA-256 of the first use"):
+    with pytest.raises(InputError, match="the first use recorded it"):
         folder.obtain("mine", recipe, AGREED)
 
 
@@ -138,9 +138,7 @@ def test_an_origin_without_ranges_starts_again(origin: FileServer, tmp_path: Pat
     assert len(obtained.files) == 1
 
 
-def test_a_lasting_fault_ends_and_the_next_call_resumes(
-    origin: FileServer, tmp_path: Path
-) -> None:
+def test_a_lasting_fault_ends_and_the_next_call_resumes(origin: FileServer, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path / "mine.yaml", pinned(origin))
     origin.breaks, origin.break_after = 5, 1000
     folder = DataFolder(tmp_path / "data")
@@ -246,7 +244,7 @@ def test_a_mirror_takes_the_place_of_the_origin(origin: FileServer, tmp_path: Pa
 def test_a_folder_that_cannot_be_written_is_named(origin: FileServer, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path / "mine.yaml", pinned(origin))
     (tmp_path / "file").write_text("no folder")
-    with pytest.raises(ArtifactError, match=r"file/data: cannot be written .* --to"):
+    with pytest.raises(ArtifactError, match=r"file/data: cannot be used .* --to"):
         DataFolder(tmp_path / "file" / "data").obtain("mine", recipe, AGREED)
 
 
