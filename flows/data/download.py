@@ -12,7 +12,7 @@ import httpx
 
 from connectors.artifacts.atomic_files import locked, make_folder, write_text_whole
 from connectors.interfaces.errors import InputError, TemporaryError
-from flows.data.progress import Progress, transfer
+from flows.data.progress import Progress, shown
 from flows.data.readers import members_digest
 from flows.data.recipes import Source, SourceFile
 from flows.runtime.terminal_progress import display
@@ -71,8 +71,13 @@ class Downloads:
         folder = self._folder / hashlib.sha256(origin.encode()).hexdigest()[:16]
         return folder / unquote(file.path).rsplit("/", 1)[-1]
 
-    def fetch(self, source: Source, file: SourceFile) -> Fetched:
+    def fetch(self, source: Source, file: SourceFile, number: str = "") -> Fetched:
         """Return a file, fetched unless it is stored already.
+
+        Args:
+            source: its source.
+            file: the file.
+            number: its number among all files, for the progress display.
 
         Raises:
             InputError: the origin has no such file, or its digest is wrong; the file is then kept apart.
@@ -86,7 +91,9 @@ class Downloads:
             partial = path.with_name(f"{path.name}.part")
             if not _can_resume(file):
                 partial.unlink(missing_ok=True)
-            _transfer(self.address(source, file), partial, file.bytes)
+            _transfer(
+                self.address(source, file), partial, Progress(f"{number}{path.name}", file.bytes)
+            )
             fetched = self._check(source, file, partial)
             partial.replace(path)
             return fetched
@@ -155,9 +162,9 @@ def _only_process(path: Path) -> Iterator[None]:
         yield
 
 
-def _transfer(address: str, partial: Path, size: int | None) -> None:
+def _transfer(address: str, partial: Path, progress: Progress) -> None:
     """Append what is missing to a partial file."""
-    with transfer(partial.name.removesuffix(".part"), size) as progress:
+    with shown(progress):
         if not address.startswith(("http://", "https://")):
             _copy(address, partial, progress)
             return

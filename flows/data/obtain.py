@@ -3,6 +3,7 @@
 import hashlib
 import json
 import sys
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -22,6 +23,10 @@ from flows.runtime.library_output import terminal
 
 OWN = ".wasp-data"
 """Folder of raw files and agreements inside the data folder; readers of folders skip its name."""
+
+
+WIDTH = 100
+"""Characters of a line of a description."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,15 +186,26 @@ def describe(name: str, recipe: Recipe, folder: Path) -> str:
     hosts = dict.fromkeys(source.base for source in recipe.sources.values())
     files = {source.address(file) for source, file in recipe.files}
     lines = [
-        f"{name}: {recipe.title}",
-        f"  contents   {recipe.about}",
-        *(f"  origin     {base}" for base in hosts),
-        f"  size       {counted(len(files), 'file')}, {readable_size(recipe.size)}",
-        f"  licence    {recipe.licence}",
-        f"  cite       {recipe.citation}",
-        f"  folder     {folder}",
+        ("contents", recipe.about),
+        *(("origin", base) for base in hosts),
+        ("size", f"{counted(len(files), 'file')}, {readable_size(recipe.size)}"),
+        ("licence", recipe.licence),
+        ("cite", recipe.citation),
+        ("folder", str(folder)),
     ]
-    return "\n".join(lines)
+    return "\n".join([f"{name}: {recipe.title}", *(_field(title, text) for title, text in lines)])
+
+
+def _field(title: str, text: str) -> str:
+    """Return a line of a description, wrapped below itself; an address stays whole."""
+    return textwrap.fill(
+        " ".join(text.split()),
+        width=WIDTH,
+        initial_indent=f"  {title:<10} ",
+        subsequent_indent=" " * 13,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def confirm_on_terminal(text: str, accepted: bool = False) -> bool | None:

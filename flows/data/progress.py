@@ -24,11 +24,11 @@ def readable_size(size: float | None) -> str:
 class Progress:
     """Bytes of one transfer, its rate and the time left."""
 
-    def __init__(self, name: str, size: int | None, show: Callable[["Progress"], None]) -> None:
+    def __init__(self, name: str, size: int | None) -> None:
         self.name = name
         self.size = size
         self.done = 0
-        self._show = show
+        self.show: Callable[[], None] = _show_nothing
         self._began = time.monotonic()
         self._before = 0
 
@@ -38,12 +38,12 @@ class Progress:
         self.size = size or self.size
         self._before = start
         self._began = time.monotonic()
-        self._show(self)
+        self.show()
 
     def add(self, size: int) -> None:
         """Add bytes that arrived."""
         self.done += size
-        self._show(self)
+        self.show()
 
     def __str__(self) -> str:
         seconds = max(time.monotonic() - self._began, 1e-3)
@@ -58,29 +58,36 @@ class Progress:
         return f"{self.name}: {', '.join(parts)}"
 
 
+def _show_nothing() -> None:
+    """Show no progress, as `wasp -q` requires."""
+
+
 @contextmanager
-def transfer(name: str, size: int | None) -> Iterator[Progress]:
-    """Show the progress of the block."""
+def shown(progress: Progress) -> Iterator[None]:
+    """Show the progress of a transfer in the block."""
     if environment().quiet:
-        yield Progress(name, size, lambda _: None)
+        yield
         return
     if terminal().isatty():
-        yield from _bar(name, size)
+        with _bar(progress):
+            yield
         return
-    shown = time.monotonic()
+    last = time.monotonic()
 
-    def show(progress: Progress) -> None:
-        nonlocal shown
-        if time.monotonic() - shown >= EVERY_SECONDS:
-            shown = time.monotonic()
+    def show() -> None:
+        nonlocal last
+        if time.monotonic() - last >= EVERY_SECONDS:
+            last = time.monotonic()
             display().say(str(progress))
 
-    progress = Progress(name, size, show)
-    yield progress
+    progress.show = show
+    yield
     display().say(str(progress))
 
 
-def _bar(name: str, size: int | None) -> Iterator[Progress]:
+@contextmanager
+def _bar(progress: Progress) -> Iterator[None]:
+    # rich is slow to import, and only a terminal needs it.
     from rich import progress as bars
     from rich.console import Console
 
@@ -91,8 +98,9 @@ def _bar(name: str, size: int | None) -> Iterator[Progress]:
         bars.TransferSpeedColumn(),
         bars.TimeRemainingColumn(),
     )
-    with bars.Progress(*columns, console=Console(file=terminal())) as shown:
-        task = shown.add_task(name, total=size)
-        yield Progress(
-            name, size, lambda state: shown.update(task, completed=state.done, total=state.size)
+    with bars.Progress(*columns, console=Console(file=terminal())) as shown_bars:
+        task = shown_bars.add_task(progress.name, total=progress.size)
+        progress.show = lambda: shown_bars.update(
+            task, completed=progress.done, total=progress.size
         )
+        yield

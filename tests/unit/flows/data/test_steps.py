@@ -148,8 +148,8 @@ def test_groups_of_a_size_are_drawn_whole() -> None:
     ]
     drawn = step({"groups": {"column": "film", "at_least": 2, "at_most": 3}}, rows)
     assert {row["film"] for row in drawn} == {"b", "c"}
-    one = step({"groups": {"column": "film", "at_least": 2, "take": 1}}, rows)
-    assert len({row["film"] for row in one}) == 1
+    single = step({"groups": {"column": "film", "at_least": 2, "take": 1}}, rows)
+    assert len({row["film"] for row in single}) == 1
     with pytest.raises(ConfigError, match="fewer than the 9"):
         step({"groups": {"column": "film", "take": 9}}, rows)
 
