@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from connectors.interfaces.counts import counted
-from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.errors import ConfigError, WaspError
 from connectors.interfaces.json_values import Json
 from flows.cli.common import Output
 
@@ -48,27 +48,41 @@ def data(
 ) -> Output:
     """Fetch public data sets of papers from their origins, check and prepare them; without NAME: list them."""
     from connectors.rows.recipe_outputs import data_folder
-    from flows.data.obtain import DataFolder, confirm_on_terminal
-    from flows.data.recipes import read_recipe, recipe_names
+    from flows.data.obtain import DataFolder
+    from flows.data.recipes import recipe_names
 
     folder = DataFolder((to or data_folder()).expanduser(), from_, replace)
     if name is None and not all_:
         return Output(_listing(folder), _list_text)
     if name is not None and all_:
         raise ConfigError("--all: names all recipes already. Remove NAME or --all")
+    if name is not None:
+        obtained = _obtain(folder, name, yes)
+        return Output({"folder": str(folder.path), "sets": [obtained]}, _result_text)
     sets = []
-    for recipe_name in [name] if name is not None else recipe_names():
-        recipe = read_recipe(recipe_name)
-        obtained = folder.obtain(recipe_name, recipe, partial(confirm_on_terminal, accepted=yes))
-        sets.append(
-            {
-                "name": obtained.name,
-                "was_present": obtained.was_present,
-                "files": obtained.files,
-                "first_uses": obtained.first_uses,
-            }
-        )
-    return Output({"folder": str(folder.path), "sets": sets}, _result_text)
+    problems = []
+    exit_code = 0
+    for recipe_name in recipe_names():
+        try:
+            sets.append(_obtain(folder, recipe_name, yes))
+        except WaspError as error:  # one origin that is gone must not keep the others away
+            problems.append(str(error))
+            exit_code = error.exit_code
+    result = {"folder": str(folder.path), "sets": sets}
+    return Output(result, _result_text, exit_code, problems)
+
+
+def _obtain(folder: DataFolder, name: str, yes: bool) -> Json:
+    from flows.data.obtain import confirm_on_terminal
+    from flows.data.recipes import read_recipe
+
+    obtained = folder.obtain(name, read_recipe(name), partial(confirm_on_terminal, accepted=yes))
+    return {
+        "name": obtained.name,
+        "was_present": obtained.was_present,
+        "files": obtained.files,
+        "first_uses": obtained.first_uses,
+    }
 
 
 def _listing(folder: DataFolder) -> Json:

@@ -7,11 +7,12 @@ import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 
 from connectors.artifacts.atomic_files import locked, make_folder, write_text_whole
 from connectors.interfaces.counts import counted
-from connectors.interfaces.errors import ArtifactError, ConfigError, InputError
+from connectors.interfaces.errors import ArtifactError, ConfigError, InputError, MissingPackageError
 from connectors.interfaces.json_values import Json
 from flows.data.download import Downloads, Fetched
 from flows.data.preparation import build_tables, check_outputs, file_digest, write_rows
@@ -80,7 +81,11 @@ class DataFolder:
         """Return `present`, `missing`, or `other rows` if some files are missing or have other rows."""
         if not any((self.path / output).exists() for output in recipe.outputs):
             return "missing"
-        if self.present(recipe) is None:
+        try:
+            present = self.present(recipe)
+        except InputError:  # a damaged file must not hide the other sets
+            present = None
+        if present is None:
             return "other rows"
         return "present"
 
@@ -101,6 +106,7 @@ class DataFolder:
             if present is not None:
                 return Obtained(name, present, was_present=True)
             self._refuse_other_files(recipe)
+            _check_packages(recipe)
             make_folder(self.path / OWN)
             self._require_agreement(name, recipe, agree)
             return self._fetch_and_prepare(name, recipe)
@@ -163,10 +169,14 @@ class DataFolder:
         tables = build_tables(recipe, self._read)
         # All are checked before the first is written: a set of two versions would be worse than none.
         digests = dict(check_outputs(recipe, tables))
-        for output, digest in digests.items():
+        # Before the files: a process that is killed here must not leave files that the next one takes for others'.
+        entries = {
+            output: {"recipe": _identity(recipe), "digest": digest, "prepared": _now()}
+            for output, digest in digests.items()
+        }
+        _add_to_json(self.path / OWN / "files.json", entries)
+        for output in digests:
             write_rows(self.path / output, tables[recipe.outputs[output].table])
-            entry = {"recipe": _identity(recipe), "digest": digest, "prepared": _now()}
-            _add_to_json(self.path / OWN / "files.json", {output: entry})
         return digests
 
     def _read(self, source: Source) -> Rows:
@@ -218,6 +228,13 @@ def confirm_on_terminal(text: str, accepted: bool = False) -> bool | None:
         return None
     print("Fetch it and use it under this licence? [y/N] ", end="", file=terminal(), flush=True)
     return sys.stdin.readline().strip().lower() in {"y", "yes"}
+
+
+def _check_packages(recipe: Recipe) -> None:
+    """Raise MissingPackageError before anything is fetched that could not be read."""
+    is_excel = any(source.format == "xlsx" for source in recipe.sources.values())
+    if is_excel and find_spec("openpyxl") is None:
+        raise MissingPackageError("openpyxl", "data")
 
 
 def _first_uses(fetched: dict[str, Fetched]) -> dict[str, str]:

@@ -11,7 +11,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from connectors.interfaces.errors import InputError, MissingPackageError
+from connectors.interfaces.errors import InputError
 from flows.data.recipes import Source
 from flows.data.rows import Cell, Row, Rows
 
@@ -87,10 +87,8 @@ def _read_lines(_: Source, path: Path) -> Rows:
 
 
 def _read_xlsx(_: Source, path: Path) -> Rows:
-    try:
-        from openpyxl import load_workbook
-    except ImportError:
-        raise MissingPackageError("openpyxl", "data") from None
+    from openpyxl import load_workbook
+
     workbook = load_workbook(path, read_only=True, data_only=True)
     try:
         lines = workbook.worksheets[0].iter_rows(values_only=True)

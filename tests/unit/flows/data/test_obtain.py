@@ -8,9 +8,17 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from connectors.interfaces.errors import ArtifactError, ConfigError, InputError, TemporaryError
+from connectors.interfaces.errors import (
+    ArtifactError,
+    ConfigError,
+    InputError,
+    MissingPackageError,
+    TemporaryError,
+)
+from flows.data import obtain
 from flows.data.obtain import OWN, DataFolder
 from flows.data.preparation import file_digest
+from flows.data.rows import Rows
 from tests.support.servers.files import FileServer
 from tests.unit.flows.data.conftest import AGREED, ROWS, pinned, recipe_values, write_recipe
 
@@ -186,10 +194,10 @@ def test_two_at_once_fetch_each_file_once(origin: FileServer, tmp_path: Path) ->
     origin.pause = 0.02
     results = []
 
-    def obtain() -> None:
+    def fetch() -> None:
         results.append(DataFolder(tmp_path / "data").obtain("mine", recipe, AGREED))
 
-    threads = [threading.Thread(target=obtain) for _ in range(2)]
+    threads = [threading.Thread(target=fetch) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -255,3 +263,48 @@ def test_agreements_say_what_and_when(origin: FileServer, tmp_path: Path) -> Non
     (entry,) = stored.values()
     assert entry["licence"] == "CC0"
     assert entry["recipe"] == "mine"
+
+
+def test_a_damaged_file_is_named_and_hides_no_other_set(origin: FileServer, tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path / "mine.yaml", pinned(origin))
+    folder = DataFolder(tmp_path / "data")
+    assert folder.state(recipe) == "missing"
+    folder.obtain("mine", recipe, AGREED)
+    assert folder.state(recipe) == "present"
+    (tmp_path / "data/mine/train.parquet").write_bytes(b"PAR1")
+    assert folder.state(recipe) == "other rows"
+    with pytest.raises(InputError, match=r"train.parquet: is not a readable Parquet file"):
+        folder.obtain("mine", recipe, AGREED)
+
+
+def test_a_missing_package_is_named_before_the_first_byte(
+    origin: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = pinned(origin)
+    values["sources"]["rows"]["format"] = "xlsx"
+    recipe = write_recipe(tmp_path / "mine.yaml", values)
+    monkeypatch.setattr("flows.data.obtain.find_spec", lambda _: None)
+    with pytest.raises(MissingPackageError, match="openpyxl"):
+        DataFolder(tmp_path / "data").obtain("mine", recipe, AGREED)
+    assert origin.requests == []
+
+
+def test_files_that_a_killed_process_wrote_are_its_own(
+    origin: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = recipe_values(origin)
+    values["outputs"]["mine/test.parquet"] = {"table": "rows"}
+    recipe = write_recipe(tmp_path / "mine.yaml", values)
+    folder = DataFolder(tmp_path / "data")
+    write = obtain.write_rows
+
+    def write_first(path: Path, rows: Rows) -> None:
+        if path.exists() or list(path.parent.glob("*.parquet")):
+            raise KeyboardInterrupt
+        write(path, rows)
+
+    monkeypatch.setattr(obtain, "write_rows", write_first)
+    with pytest.raises(KeyboardInterrupt):
+        folder.obtain("mine", recipe, AGREED)
+    monkeypatch.setattr(obtain, "write_rows", write)
+    assert len(folder.obtain("mine", recipe, pytest.fail).files) == 2
