@@ -102,7 +102,13 @@ class Downloads:
         """Return a file whose digest is right; else keep it apart and raise InputError."""
         address = self.address(source, file)
         stored = self.stored(source, file)
-        kind, expected, actual = _digests(source, file, path, address)
+        refused = stored.with_name(f"{stored.name}.refused")
+        try:
+            kind, expected, actual = _digests(source, file, path, address)
+        except InputError:
+            # Away with an archive that cannot be read: every further call would resume behind its end.
+            path.replace(refused)
+            raise
         hint = "Fetch it again, or correct the recipe if the origin has a new version"
         is_first_use = False
         if expected is None:
@@ -115,7 +121,6 @@ class Downloads:
             expected = recorded.read_text(encoding="utf-8").strip()
             hint = f"The recipe states none; the first use recorded it. To trust the new file, remove {recorded}"
         if actual != expected:
-            refused = stored.with_name(f"{stored.name}.refused")
             path.replace(refused)
             raise InputError(
                 f"{address}: {kind} is {actual}, expected {expected}. Nothing was prepared; the file is kept at "

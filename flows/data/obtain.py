@@ -119,10 +119,10 @@ class DataFolder:
             ) from error
 
     def _fetch_and_prepare(self, name: str, recipe: Recipe) -> Obtained:
-        fetched = {
-            source.address(file): self.downloads.fetch(source, file)
-            for source, file in recipe.files
-        }
+        fetched = {}
+        for number, (source, file) in enumerate(recipe.files, 1):
+            prefix = f"{number}/{len(recipe.files)} "
+            fetched[source.address(file)] = self.downloads.fetch(source, file, prefix)
         # One process prepares at a time; the other one finds the files afterwards.
         with locked(self.path / OWN / "prepare.lock"):
             present = self.present(recipe)
@@ -193,11 +193,15 @@ class DataFolder:
 
 def describe(name: str, recipe: Recipe, folder: Path) -> str:
     """Return what a user must know before the first byte: origin, size, licence, citation and folder."""
-    hosts = dict.fromkeys(source.base for source in recipe.sources.values())
     files = {source.address(file) for source, file in recipe.files}
+    origins = [
+        # The whole address of a single file: that of an archive contains its version.
+        source.address(source.files[0]) if len(source.files) == 1 else source.base
+        for source in recipe.sources.values()
+    ]
     lines = [
         ("contents", recipe.about),
-        *(("origin", base) for base in hosts),
+        *(("origin", base) for base in dict.fromkeys(origins)),
         ("size", f"{counted(len(files), 'file')}, {readable_size(recipe.size)}"),
         ("licence", recipe.licence),
         ("cite", recipe.citation),

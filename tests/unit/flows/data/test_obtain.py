@@ -1,7 +1,10 @@
 """Obtaining a data set: agreement, transfer, digests, files, also when something goes wrong."""
 
 import hashlib
+import io
 import json
+import re
+import tarfile
 import threading
 from pathlib import Path
 
@@ -15,7 +18,7 @@ from connectors.interfaces.errors import (
     MissingPackageError,
     TemporaryError,
 )
-from flows.data import obtain
+from flows.data import obtain, progress
 from flows.data.obtain import OWN, DataFolder
 from flows.data.preparation import file_digest
 from flows.data.rows import Rows
@@ -52,7 +55,12 @@ def test_all_is_shown_before_the_first_byte(origin: FileServer, tmp_path: Path) 
 
     with pytest.raises(ConfigError, match="you did not agree"):
         DataFolder(tmp_path / "data").obtain("mine", recipe, refuse)
-    for part in (f"{origin.address}/set", "licence    CC0", "cite       None.", "1 file, 8 kB"):
+    for part in (
+        f"{origin.address}/set/rows.csv",
+        "licence    CC0",
+        "cite       None.",
+        "1 file, 8 kB",
+    ):
         assert part in shown[0]
     assert origin.requests == []
 
@@ -308,3 +316,56 @@ def test_files_that_a_killed_process_wrote_are_its_own(
         folder.obtain("mine", recipe, AGREED)
     monkeypatch.setattr(obtain, "write_rows", write)
     assert len(folder.obtain("mine", recipe, pytest.fail).files) == 2
+
+
+def test_progress_names_the_file_its_number_rate_and_time_left(
+    origin: FileServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    recipe = write_recipe(tmp_path / "mine.yaml", pinned(origin))
+    monkeypatch.setattr(progress, "EVERY_SECONDS", 0.0)
+    origin.pause = 0.01
+    DataFolder(tmp_path / "data").obtain("mine", recipe, AGREED)
+    lines = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(r"1/1 rows.csv: \d+ kB of 8 kB, [\d.]+ [kM]B/s, .* left", lines[1])
+    assert re.fullmatch(r"1/1 rows.csv: 8 kB of 8 kB, [\d.]+ [kM]B/s", lines[-1])
+
+
+def test_an_archive_without_a_length_is_fetched_and_verified_by_its_members(
+    origin: FileServer, tmp_path: Path
+) -> None:
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w:gz") as packed:
+        for number in range(20):
+            info = tarfile.TarInfo(f"repo-0123/texts/pos/{number}.txt")
+            info.size = 5
+            packed.addfile(info, io.BytesIO(b"made%d" % (number % 10)))
+    origin.files["/repo/archive/0123.tar.gz"] = archive.getvalue()
+    origin.states_length = False
+    origin.takes_ranges = False
+    lines = sorted(
+        f"{hashlib.sha256(b'made%d' % (number % 10)).hexdigest()}  texts/pos/{number}.txt\n"
+        for number in range(20)
+    )
+    values = recipe_values(origin)
+    values["sources"]["rows"] = {
+        "base": f"{origin.address}/repo/archive",
+        "format": "archive",
+        "members": r"texts/(?P<label>pos|neg)/\d+\.txt$",
+        "files": [
+            {
+                "path": "0123.tar.gz",
+                "members_sha256": hashlib.sha256("".join(lines).encode()).hexdigest(),
+            }
+        ],
+    }
+    recipe = write_recipe(tmp_path / "mine.yaml", values)
+    origin.breaks, origin.break_after = 1, 100
+    # Without a length, a cut answer looks like a whole one.
+    with pytest.raises(InputError, match="is not a whole archive"):
+        DataFolder(tmp_path / "data").obtain("mine", recipe, AGREED)
+    obtained = DataFolder(tmp_path / "data").obtain("mine", recipe, AGREED)
+    assert obtained.first_uses == {}
+    assert pq.read_table(tmp_path / "data/mine/train.parquet").num_rows == 20
