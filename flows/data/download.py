@@ -181,6 +181,10 @@ def _transfer(address: str, partial: Path, progress: Progress) -> None:
                 problem = str(error) or type(error).__name__
             except _PassingStatusError as error:
                 problem = f"HTTP {error}"
+            except (httpx.HTTPError, httpx.InvalidURL) as error:
+                raise InputError(
+                    f"{address}: cannot be fetched ({error}). Check the address"
+                ) from error
             if attempt + 1 < ATTEMPTS:
                 display().say(f"{address}: {problem}; trying again ...")
                 time.sleep(FIRST_PAUSE_SECONDS * 2**attempt)

@@ -6,7 +6,7 @@ from pathlib import Path
 from connectors.artifacts.atomic_files import write_whole
 from connectors.interfaces.errors import ConfigError, InputError
 from flows.data.recipes import Recipe, Source
-from flows.data.rows import Rows, digest_of
+from flows.data.rows import Rows, aligned, digest_of
 from flows.data.steps import apply_step
 
 ReadSource = Callable[[Source], Rows]
@@ -20,7 +20,7 @@ def build_tables(recipe: Recipe, read: ReadSource) -> dict[str, Rows]:
         rows: Rows = []
         for number, step in enumerate(steps, 1):
             if step.read is not None:
-                rows = rows + read(recipe.sources[step.read])
+                rows = aligned([*rows, *read(recipe.sources[step.read])])
                 continue
             try:
                 rows = apply_step(step, rows, tables)

@@ -9,6 +9,12 @@ Row = dict[str, Cell]
 Rows = list[Row]
 
 
+def aligned(rows: Sequence[Row]) -> Rows:
+    """Return rows that all have all columns; a cell that a row has not is None."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    return [{name: row.get(name) for name in names} for row in rows]
+
+
 def order_of(seed: int, values: Sequence[Cell]) -> bytes:
     """Return the sort key of values in an order that depends on the seed.
 

@@ -10,8 +10,10 @@ from pydantic import AfterValidator, Field, model_validator
 
 from connectors.interfaces.errors import ConfigError
 from flows.config.form import Strict
-from flows.data.rows import Cell, Row, Rows, order_of, ordered
+from flows.data.rows import Cell, Row, Rows, aligned, order_of, ordered
 
+MAX_SHOWN = 60
+"""Characters of a value that a message shows."""
 Columns = Annotated[list[str], Field(min_length=1)]
 
 
@@ -210,6 +212,8 @@ class Step(Strict):
         if len(self.model_fields_set) != 1:
             names = ", ".join(sorted(self.model_fields_set)) or "none"
             raise ValueError(f"a step has exactly one name; this one has {names}")
+        if getattr(self, self.kind) is None:
+            raise ValueError(f"{self.kind}: has no value")
         return self
 
     @property
@@ -240,7 +244,7 @@ def apply_step(step: Step, rows: Rows, tables: Tables) -> Rows:
     """
     if step.table is not None:
         # After other rows: a table may join several ones.
-        return rows + [dict(row) for row in tables[step.table]]
+        return aligned([*rows, *tables[step.table]])
     return _OPERATIONS[step.kind](rows, getattr(step, step.kind), tables)
 
 
@@ -292,10 +296,6 @@ def _rename_values(rows: Rows, option: Renamed, _: Tables) -> Rows:
 def _short(value: Cell) -> str:
     text = repr(value)
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
-
-
-MAX_SHOWN = 60
-"""Characters of a value that a message shows."""
 
 
 def _on_texts(change: Callable[[str], str]) -> Callable[[Rows, Columns, Tables], Rows]:

@@ -175,3 +175,13 @@ def test_the_digest_is_of_the_rows_alone() -> None:
     for other in ([rows[0]], [*rows, rows[0]], [rows[0], {"text": "b", "n": 0}]):
         assert digest != digest_of(other, ["text", "n"])
     assert digest != digest_of([{"body": "a", "n": 1}, {"body": "b", "n": None}], ["body", "n"])
+
+
+def test_a_cell_that_a_row_has_not_is_missing() -> None:
+    rows = step({"table": "other"}, rows_of("a"), other=[{"text": "b", "seed": 7}])
+    assert rows == [{"text": "a", "seed": None}, {"text": "b", "seed": 7}]
+
+
+def test_a_step_needs_a_value() -> None:
+    with pytest.raises(ValueError, match="table: has no value"):
+        Step.model_validate({"table": None})
