@@ -28,6 +28,7 @@ from connectors.rows.other_forms import (
     explain_suffix,
     refuse_one_object,
 )
+from connectors.rows.recipe_outputs import fetch_command
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -164,8 +165,11 @@ def list_files(path: str, name: str) -> tuple[AbstractFileSystem, list[str], str
         ) from None
     with _reachable(name, PlaceError):
         if not system.exists(root):
+            command = fetch_command(path)
             hint = "Relative paths start at data_root or the working folder."
-            if "://" in path:
+            if command is not None:
+                hint = f"Fetch it with: {command}"
+            elif "://" in path:
                 hint = "Check the address and your access, or download the file and name its path."
             raise PlaceError(f"{name} does not exist. {hint}")
         if not system.isdir(root):

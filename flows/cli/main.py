@@ -20,6 +20,7 @@ from flows.cli import parties, start, stored_runs
 from flows.cli.budget import budget
 from flows.cli.clean import clean
 from flows.cli.common import Commands, Output, command, print_problems
+from flows.cli.data import data
 from flows.cli.dataset import dataset
 from flows.runtime.interruption import interruptible_command
 from flows.runtime.library_output import hide_at_exit
@@ -55,7 +56,7 @@ app = typer.Typer(
 PANELS: dict[str, tuple[Callable[..., Output], ...]] = {
     "Start": (
         *(start.demo, start.init, start.doctor, start.advise, start.plan, start.preview),
-        *(start.run, start.compare, start.audit),
+        *(start.run, start.compare, start.audit, data),
     ),
     "Results": (
         *(

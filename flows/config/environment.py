@@ -33,7 +33,8 @@ class Environment(BaseSettings):
     )
     data: Path | None = Field(
         None,
-        description="Base folder of relative paths in configurations; replaces `data_root`. Set on every worker.",
+        description="Base folder of relative paths in configurations; replaces `data_root`. Set on every worker. "
+        "`wasp data` writes there.",
     )
     artifacts: str | None = Field(
         None,

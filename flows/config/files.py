@@ -11,9 +11,10 @@ from pydantic import BaseModel, Field, ValidationError
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.json_values import Json
 from connectors.interfaces.redaction import redact
+from connectors.rows.recipe_outputs import user_data_folder
 from connectors.security.secret_patterns import PUBLIC, find_secrets, hide_secrets
 from flows.config.environment import environment
-from flows.config.extends import FLOW_KEY, Layer, find_config, line_in, merge, read_layers
+from flows.config.extends import FLOW_KEY, SHIPPED, Layer, find_config, line_in, merge, read_layers
 from flows.config.form import Strict, explain_secret
 from flows.config.models import NAME
 from flows.config.removed import explain_removed, without_removed
@@ -49,8 +50,7 @@ def load_config(model: type[Config], path: Path, changes: Sequence[str] = ()) ->
     apply_changes(values, changes, str(path))
     root = values.get("data_root")
     if isinstance(root, str):
-        folder = (_folder(layers, "data_root") / root).resolve()
-        values["data_root"] = str(environment().data or folder)
+        values["data_root"] = str(environment().data or _data_root(layers, root))
     for field in BESIDE:
         file = values.get(field)
         if not isinstance(file, str) or Path(file).exists():
@@ -106,6 +106,19 @@ def read_stored(model: type[Config], manifest: Mapping[str, Any]) -> Config:
     if issubclass(model, Strict):
         values = model.stored(values)
     return check_config(model, values, f"manifest of {manifest['run_id']}")
+
+
+def _data_root(layers: Sequence[Layer], root: str) -> Path:
+    """Return the base folder of a configuration: relative to the file that writes it.
+
+    Shipped configurations name a folder next to the checkout. If there is none, they use the user's folder, which
+    `wasp data` fills.
+    """
+    file_folder = _folder(layers, "data_root")
+    folder = (file_folder / root).resolve()
+    if file_folder.is_relative_to(SHIPPED.resolve()) and not folder.exists():
+        return user_data_folder()
+    return folder
 
 
 def _folder(layers: Sequence[Layer], field: str) -> Path:

@@ -17,6 +17,7 @@ FURTHER: dict[str, tuple[str, ...]] = {
         "deployments/test_register.py",
         "integration/api/",
         "integration/audit/",
+        "integration/data/",
         "integration/databases/test_ledger_postgres.py",
         "integration/docs/",
         "integration/methods/",

@@ -26,6 +26,7 @@ from connectors.interfaces.text_forms import cell_form
 from connectors.models.base.options import CHECKED, read_options
 from connectors.rows.headers import read_header
 from connectors.rows.reader import read_rows
+from connectors.rows.recipe_outputs import fetch_command
 from connectors.rows.sources import column_names, inside_package
 
 if TYPE_CHECKING:
@@ -74,9 +75,11 @@ class RecordedModel:
         self._options = options
         path = Path(inside_package(file))
         if not path.is_file():
-            raise InputError(
-                f"{path}: the file of recorded completions does not exist. Check the path."
-            )
+            command = fetch_command(str(path))
+            hint = "Check the path."
+            if command is not None:
+                hint = f"Fetch it with: {command}"
+            raise InputError(f"{path}: the file of recorded completions does not exist. {hint}")
         table = _read_table(str(path))
         self._classes = {
             str(label): _Draws(group.tolist())

@@ -12,6 +12,7 @@ from flows.cli import start
 from flows.config.extends import SHIPPED
 from flows.config.files import check_config
 from flows.config.task_files import SHIPPED as TASKS
+from flows.data.recipes import Recipe
 from flows.runtime.server_policy import ServerPolicy
 from tests.support.paths import ROOT
 from tests.support.runs.pipeline import Pipeline
@@ -71,6 +72,9 @@ def test_the_settings_of_a_guide_are_accepted_by_the_plan(
     values = yaml.safe_load(settings)
     if values.keys() <= ServerPolicy.model_fields.keys():
         check_config(ServerPolicy, values, "server.yaml")
+        return
+    if values.keys() <= Recipe.model_fields.keys():
+        check_config(Recipe, values, "recipe.yaml")
         return
     monkeypatch.chdir(tmp_path)
     for name in ("notes.csv", "held_out.csv"):

@@ -270,6 +270,13 @@ class TestOtherPlaces:
             read_rows(RowsRef(address))
 
 
+def test_missing_public_rows_name_the_command(tmp_path, monkeypatch):
+    monkeypatch.setenv("WASP_DATA", str(tmp_path))
+    path = tmp_path / "banking10/train.parquet"
+    with pytest.raises(InputError, match=r"does not exist\. Fetch it with: wasp data banking10$"):
+        read_rows(RowsRef(str(path)))
+
+
 PARQUET = frame().to_parquet()
 ARCHIVE = gzip.compress(frame(100).to_csv(index=False).encode())
 CONTENTS = [

@@ -19,6 +19,7 @@ from connectors.interfaces.errors import (
 from flows.catalog import find_flow
 from flows.cli.start import plan
 from flows.compare.config import CompareConfig
+from flows.config import files
 from flows.config.environment import environment, unknown_variables
 from flows.config.files import check_config, load_config, read_stored, with_changes
 from flows.config.models import listed_prices
@@ -388,6 +389,23 @@ def test_a_relative_data_root_starts_from_the_file_and_can_be_replaced(
     path.parent.mkdir()
     path.write_text(yaml.safe_dump(SMALL | {"data_root": "../data"}), encoding="utf-8")
     assert load_config(WaspConfig, path).data_root == str(tmp_path / "data")
+    monkeypatch.setenv("WASP_DATA", "/elsewhere")
+    assert load_config(WaspConfig, path).data_root == "/elsewhere"
+
+
+def test_a_shipped_configuration_uses_the_folder_of_the_user_without_a_checkout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shipped = tmp_path / "package" / "deployments" / "configs"
+    shipped.mkdir(parents=True)
+    path = shipped / "run.yaml"
+    path.write_text(yaml.safe_dump(SMALL | {"data_root": "../../../shared/data"}), encoding="utf-8")
+    monkeypatch.setattr(files, "SHIPPED", shipped)
+    monkeypatch.delenv("WASP_DATA", raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "share"))
+    assert load_config(WaspConfig, path).data_root == str(tmp_path / "share/wasp/data")
+    (tmp_path / "shared/data").mkdir(parents=True)
+    assert load_config(WaspConfig, path).data_root == str(tmp_path / "shared/data")
     monkeypatch.setenv("WASP_DATA", "/elsewhere")
     assert load_config(WaspConfig, path).data_root == "/elsewhere"
 

@@ -68,6 +68,11 @@ def test_a_file_of_the_package_is_named_like_rows_of_it(tmp_path):
         open_model("builtin:../secrets.parquet")
 
 
+def test_a_missing_public_file_names_the_command(tmp_path):
+    with pytest.raises(InputError, match="Fetch it with: wasp data plm_outputs --to"):
+        open_model(tmp_path / "plm_outputs/imdb/opt-6.7b.parquet")
+
+
 def test_rows_of_the_label_come_once_each_and_then_the_class_is_exhausted(tmp_path):
     path = make_file(tmp_path)
     answers = open_model(path).complete(prompts(33))

@@ -1,0 +1,1 @@
+"""Public data sets: fetched from their origin, checked, and prepared by recipes."""
