@@ -14,6 +14,7 @@ from flows.config.base import AnyConfig
 from flows.config.method import texts_per_prompt
 from flows.config.task_files import load_task
 from flows.engine.checks import require_models
+from flows.engine.plan import MIN_COMPLETIONS
 from flows.engine.tools import RunTools
 from tasks.metrics.answer_counts import AnswerCounts, counts_of, describe_findings
 from tasks.writing.cleaning import Cleaned
@@ -81,21 +82,37 @@ def is_up(tools: RunTools, card: TaskCard, plm: str, iteration: int) -> bool:
     return True
 
 
+def measure_speed(config: AnyConfig, home: Path, plm: str) -> None:
+    """Let a model write the first texts of the run, so many as an estimate of its speed needs; they are cached."""
+    card = load_task(config.task)
+    tools = RunTools(config, home)
+    model = tools.model(plm)
+    prompts = sample_prompts(tools, card, plm, MIN_COMPLETIONS)[:MIN_COMPLETIONS]
+    note = partial(state_of, model)
+    with cancellation.work(), tools.progress(f"measure {plm}", len(prompts), note) as advance:
+        model.complete(prompts, lambda *_: advance(1))
+
+
 def sample_prompts(
     tools: RunTools, card: TaskCard, plm: str, rows: int, iteration: int = 0
 ) -> list[Prompt]:
     """Return zero-shot prompts for `rows` texts of each class, in turn; a run starts with the same prompts.
 
-    A model that only varies texts gets one text with gaps. Prompts of DP-KPS contain random terms of its public
+    A model that only varies texts gets `rows` texts with gaps. Prompts of DP-KPS contain random terms of its public
     vocabulary.
     """
     seed = tools.config.execution.seed
     if plm not in tools.config.writers:
-        call = Call(Turn(plm_index=0, iteration=iteration, seed=seed), card.label_names[0], 0)
+        turn = Turn(plm_index=0, iteration=iteration, seed=seed)
         return [
             generation_prompt(
-                card, call, Manner(variation="blanks"), "", Parent(0, f"This is a {card.item}.")
+                card,
+                Call(turn, card.label_names[0], position),
+                Manner(variation="blanks"),
+                "",
+                Parent(position, f"This is a {card.item}."),
             )
+            for position in range(rows)
         ]
     counts = dict.fromkeys(card.label_names, rows)
     number = tools.config.writers.index(plm)

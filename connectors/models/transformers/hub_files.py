@@ -82,7 +82,10 @@ def read_hub_settings(field: str, model: str, revision: str | None) -> Json:
     """
     with hub_errors(field, model, revision, ConfigError, ConfigError):
         from huggingface_hub import get_session, hf_hub_url
-        from huggingface_hub.utils import build_hf_headers, hf_raise_for_status
+        from huggingface_hub.utils import (  # type: ignore[attr-defined]
+            build_hf_headers,
+            hf_raise_for_status,
+        )
 
         # Not `hf_hub_download`: a cache with this file alone looks like that of a downloaded model.
         response = get_session().get(
@@ -117,17 +120,19 @@ def measure_hub_files(model: str, revision: str | None) -> HubFiles | None:
     with suppress(WaspError), hub_errors("", model, revision, ConfigError, ConfigError):
         from huggingface_hub import HfApi
 
-        found = HfApi().model_info(
+        info = HfApi().model_info(
             model, revision=revision, files_metadata=True, timeout=HUB_SECONDS
         )
-        sizes = {file.rfilename: file.size or 0 for file in found.siblings or ()}
+        sizes = {file.rfilename: file.size or 0 for file in info.siblings or ()}
         pattern = WEIGHTS
         if not fnmatch.filter(sizes, WEIGHTS):
             pattern = OLDER_WEIGHTS
         weights = sum(sizes[name] for name in fnmatch.filter(sizes, pattern))
         others = {name for kind in SETTINGS for name in fnmatch.filter(sizes, kind)}
         return HubFiles(
-            weights + sum(sizes[name] for name in others), weights, bool(getattr(found, "gated", 0))
+            weights + sum(sizes[name] for name in others),
+            weights,
+            bool(getattr(info, "gated", False)),
         )
     return None
 

@@ -137,7 +137,7 @@ def open_settings(field: str, folder: Path, purpose: Purpose | None) -> None:
 
     ConfigError also if the model needs code of its authors, or is not suitable for the purpose.
     """
-    refuse_code(field, str(folder), _settings_of(folder))
+    refuse_code(field, str(folder), settings_of(folder))
     with LOADING:
         import transformers
 
@@ -161,7 +161,7 @@ def open_settings(field: str, folder: Path, purpose: Purpose | None) -> None:
         )
 
 
-def _settings_of(folder: Path) -> Json:
+def settings_of(folder: Path) -> Json:
     """Return the settings of a folder, empty if they cannot be read, which `open_settings` reports."""
     try:
         settings = json.loads((folder / ENTRY_FILE).read_text(encoding="utf-8"))

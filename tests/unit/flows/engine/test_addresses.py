@@ -32,6 +32,7 @@ PLAIN = {
             "VocabularyChoice.rank",
         ),
         *("RowsRef.text", "RowsRef.label", "RowsRef.person"),
+        *("PartitionChoice.text", "PartitionChoice.label", "PartitionChoice.person"),
     },
     "read with the path of their table, which is no database on a server": {
         "Rows.query",
