@@ -84,3 +84,15 @@ def test_other_hosts_and_missing_keys_get_no_request(vendor, monkeypatch):
     with pytest.raises(UncheckedError, match="key in a Secret block"):
         check_listed(spec(connector, key="prefect:a-block"))
     assert server.count == 0
+
+
+def test_a_variable_can_name_the_endpoint(monkeypatch):
+    monkeypatch.setenv("OWN_SERVER", "http://127.0.0.1:9/v1/")
+    model = OpenAIModel.from_spec(spec("openai", endpoint="env:OWN_SERVER", key="none"))
+    assert [address.url for address in model.options.endpoints] == ["http://127.0.0.1:9/v1"]
+    direct = OpenAIModel.from_spec(spec("openai", endpoint="http://127.0.0.1:9/v1", key="none"))
+    assert model.identity == direct.identity
+    monkeypatch.delenv("OWN_SERVER")
+    message = "Model 'writer': endpoint is env:OWN_SERVER, but the environment variable OWN_SERVER"
+    with pytest.raises(ConfigError, match=message):
+        OpenAIModel.from_spec(spec("openai", endpoint="env:OWN_SERVER", key="none"))
