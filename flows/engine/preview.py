@@ -7,7 +7,7 @@ from connectors.interfaces import cancellation
 from connectors.interfaces.errors import FinalError, TemporaryError
 from connectors.interfaces.json_values import Json
 from connectors.interfaces.models import Completion, Usage
-from connectors.interfaces.prompts import Prompt
+from connectors.interfaces.prompts import Prompt, Seeded
 from connectors.interfaces.traffic import Traffic, state_of, traffic_of
 from flows.catalog import find_method
 from flows.config.base import AnyConfig
@@ -21,6 +21,7 @@ from tasks.writing.cleaning import Cleaned
 from tasks.writing.endings import ends_in_the_middle
 from tasks.writing.first_answers import Tally, judge
 from tasks.writing.generate import WriteJob, WritingRequest, first_prompts
+from tasks.writing.keyphrase_prompts import count_used
 from tasks.writing.prompts import Call, TaskCard, Turn
 from tasks.writing.variation import Manner, Parent, generation_prompt
 
@@ -33,6 +34,8 @@ def preview_rows(config: AnyConfig, home: Path, rows: int) -> Json:
     previewed: list[Json] = []
     answers: dict[str, AnswerCounts] = {}
     usage = Usage()
+    phrases = 0
+    phrases_used = 0
     for plm in config.writers:
         prompts = sample_prompts(tools, card, plm, rows)
         model = tools.model(plm)
@@ -51,12 +54,17 @@ def preview_rows(config: AnyConfig, home: Path, rows: int) -> Json:
                 "reason": cleaned.reason,
             }
             previewed.append(row | {"remarks": _remarks(cleaned, completion)})
+            if isinstance(prompt, Seeded) and cleaned.reason is None:
+                phrases += len(set(prompt.phrases))
+                phrases_used += count_used(cleaned.text, prompt.phrases)
         answers[plm] = counts_of(tally, len(prompts), sum(traffic_of(model).values(), Traffic()))
     cost = {"dollars": usage.dollars, "dollars_estimated": usage.estimated_dollars}
     counts = {
         "calls": usage.calls,
         "tokens_out": usage.tokens_out,
         "findings": describe_findings(answers),
+        "phrases": phrases,
+        "phrases_used": phrases_used,
     }
     return {"rows": previewed, **counts, **cost, "epsilon_spent": 0}
 
