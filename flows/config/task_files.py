@@ -6,7 +6,7 @@ Shipped task files are in `task_files/`; users add their own.
 from datetime import date
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from pydantic import (
     AfterValidator,
@@ -102,7 +102,7 @@ class InstructionsForm(_Form):
     phrase_examples: list[PhraseExampleForm] = Field(default_factory=list)
 
     @property
-    def templates(self) -> dict[str, str]:
+    def templates(self) -> dict[str, Any]:
         """The templates by name."""
         return self.model_dump(exclude={"phrase_examples"})
 

@@ -159,10 +159,10 @@ def record_iteration(
         usable=_added([(texts.plm, texts.samples.rows) for texts in new], 0),
         cut=_added(cut, 0),
         several=_added([(plm, info.get("several", 0)) for plm, info in about], 0),
-        **{
-            name: _added([(plm, info[name]) for plm, info in about if name in info], 0)
-            for name in ("phrases", "phrases_used")
-        },
+        phrases=_added([(plm, info["phrases"]) for plm, info in about if "phrases" in info], 0),
+        phrases_used=_added(
+            [(plm, info["phrases_used"]) for plm, info in about if "phrases" in info], 0
+        ),
         guided={
             metric.name: measured[metric.name]
             for metric in all_metrics()

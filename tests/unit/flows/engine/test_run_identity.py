@@ -219,13 +219,13 @@ def test_a_run_from_before_tasks_had_lines_of_lists_is_found() -> None:
     config = load_config(find_flow("dp_kps").config, Path("papers/dp_kps#dp_kps_dbpedia_here"), [])
     settings = settings_of(config.without_rows())
     parts = RunParts("dp_kps", settings, card, [["smollm2", "identity", "list"]], "", "", ())
-    current, found = find_name(parts, "run", True, lambda _: False)
-    assert found.card == card
+    current, arranged = find_name(parts, "run", True, lambda _: False)
+    assert arranged.card == card
     earlier = replace(parts, card=replace(card, phrase_examples=()))
     earlier_id = find_name(earlier, "run", True, lambda _: False)[0]
     assert earlier_id != current
-    run_id, found = find_name(parts, "run", True, lambda name: name == earlier_id)
-    assert (run_id, found.card.phrase_examples) == (earlier_id, ())
+    run_id, arranged = find_name(parts, "run", True, lambda name: name == earlier_id)
+    assert (run_id, arranged.card.phrase_examples) == (earlier_id, ())
     # Lines that no prompt has are no part of a run.
     for flow, is_listed in (("dp_kps", False), ("wasp", True)):
         names = {
