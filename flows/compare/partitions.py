@@ -23,7 +23,7 @@ from connectors.security.signing import public_line
 from flows.compare.config import PartitionChoice
 from flows.config.base import AnyConfig
 from flows.config.paths import resolve_path
-from flows.federation.local_parties import EXAMPLES, REGISTRY, partition
+from flows.federation.local_parties import EXAMPLES, PARTY_FILE, REGISTRY, partition
 from flows.runtime.terminal_progress import display
 from tasks.private.parties.partition import Partition
 
@@ -131,13 +131,14 @@ def _divide(
         alpha=choice.alpha,
         seed=seed,
         epsilon=choice.epsilon,
-        embedder=_embedder(config),
+        embedder=f"{config.embedder.connector}:{config.embedder.model}",
         colluding=config.parties.colluding,
     )
     _remove_unfinished(folder)
     unfinished = folder.with_name(f"{UNFINISHED}{folder.name}-{process_name()}")
     try:
         partition(rows_of(choice, config, seed), unfinished, settings)
+        _set_embedder(unfinished, config)
         (unfinished / SETTINGS).write_text(
             yaml.safe_dump(_settings(config, choice)), encoding="utf-8"
         )
@@ -181,11 +182,16 @@ def _require_equal(folder: Path, config: AnyConfig, choice: PartitionChoice | No
 
 
 def _settings(config: AnyConfig, choice: PartitionChoice) -> Json:
-    return choice.model_dump(mode="json") | {"embedder": _embedder(config)}
+    return choice.model_dump(mode="json") | {"embedder": config.embedder.model_dump(mode="json")}
 
 
-def _embedder(config: AnyConfig) -> str:
-    return f"{config.embedder.connector}:{config.embedder.model}"
+def _set_embedder(folder: Path, config: AnyConfig) -> None:
+    """Write the embedder with its options into the files of new parties, which refuse the rounds of another one."""
+    for file in folder.glob(f"*/{PARTY_FILE}"):
+        values = yaml.safe_load(file.read_text(encoding="utf-8"))
+        values["embedder"] = config.embedder.model_dump(mode="json", exclude_none=True)
+        text = yaml.safe_dump(values, sort_keys=False, default_flow_style=None)
+        file.write_text(text, encoding="utf-8")
 
 
 @cache

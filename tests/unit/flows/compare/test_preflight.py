@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+import yaml
 
 from connectors.interfaces.errors import ConfigError
 from connectors.models.transformers import hub_files, model_sizes
@@ -300,6 +301,8 @@ def test_a_folder_of_parties_is_made_once_and_complete(home: Path, tmp_path: Pat
     assert registry is not None
     keys = read_registry(registry)[0]
     assert list(keys) == ["party-1", "party-2", "party-3"]
+    party = yaml.safe_load((registry.parent / "party-1" / "party.yaml").read_text())
+    assert party["embedder"]["options"] == SMALL["embedder"]["options"], "else it refuses rounds"
     assert sorted(path.name for path in (tmp_path / "parties").iterdir()) == [
         unfinished.name,
         "desk-0",
