@@ -17,6 +17,7 @@ from connectors.interfaces.json_values import Json
 from connectors.interfaces.packages import pip_install
 from connectors.interfaces.progress import chunks
 from connectors.models.transformers.hub_files import (
+    ENTRY_FILE,
     LOADING,
     digest_of,
     download,
@@ -24,7 +25,6 @@ from connectors.models.transformers.hub_files import (
     weights_of,
 )
 from connectors.models.transformers.model_checks import (
-    ENTRY_FILE,
     encoder_folder,
     find_model,
     open_device,

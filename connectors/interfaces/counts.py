@@ -1,8 +1,10 @@
-"""Numbers of things and durations as text."""
+"""Numbers of things, bytes and durations as text."""
 
 _SHORT = 10
 _MINUTE = 60
 _HOUR = 3600
+_MEGABYTE = 10**6
+_GIGABYTE = 10**9
 
 
 def counted(number: int, noun: str) -> str:
@@ -10,6 +12,13 @@ def counted(number: int, noun: str) -> str:
     if number != 1:
         noun += "s"
     return f"{number:,} {noun}"
+
+
+def sized(number: int) -> str:
+    """Return a number of bytes in GB or, below a tenth of one, in MB."""
+    if number < _GIGABYTE // 10:
+        return f"{number / _MEGABYTE:.0f} MB"
+    return f"{number / _GIGABYTE:.1f} GB"
 
 
 def duration(seconds: float) -> str:

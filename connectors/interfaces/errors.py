@@ -19,6 +19,7 @@
     |  `- LostArtifactsError        a slot that was released for other candidates
     |- ArtifactError                a file that is missing, damaged or not writable
     |- AuditError                   a claim that an audit disproved
+    |- UncheckedError               a check that could not be made, which stops nothing
     |- PartyError                   a party that did not send its data
     |- TemporaryError               worth a retry
     |- TooFewTextsError             too few texts for a release, which was not drawn
@@ -145,6 +146,10 @@ class PrivateInputError(ConfigError):
 
 
 NO_OWNER = "No owner set this cap"
+
+
+class UncheckedError(WaspError):
+    """A check that could not be made, such as of an unreachable list; the message says what is not known."""
 
 
 class BudgetError(WaspError):

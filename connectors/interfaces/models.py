@@ -46,6 +46,22 @@ class ModelSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelSize:
+    """Bytes of a model that runs on this machine: files to download, and weights in the memory of its device.
+
+    `device`: name of the device; `available`: bytes of its whole memory. `stays`: the weights stay in memory while
+    other models write. `gated`: the model's licence was accepted by its user.
+    """
+
+    download: int
+    memory: int
+    device: str
+    available: int
+    stays: bool = True
+    gated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Completion:
     """A completion. `finish_reason`: stop | length | refused | error | exhausted.
 

@@ -96,11 +96,12 @@ def _printing(function: Callable[..., Output]) -> Callable[..., None]:
 
 
 def show(output: Output, as_json: bool = False) -> None:
-    """Print the result of a command as text or JSON, and its problems."""
+    """Print the problems of a command, then its result as text or JSON."""
+    # First: a long result would hide them.
+    print_problems(output.problems)
     # NaN and Infinity are no JSON: a strict reader of --json would fail.
     text = json.dumps(output, allow_nan=False) if as_json else output.to_text(output)
     print(text)
-    print_problems(output.problems)
 
 
 def print_problems(problems: Sequence[str]) -> None:

@@ -56,6 +56,16 @@ class NewFiles:
         return self.config, self.task, self.test
 
 
+PHRASE_EXAMPLES = """\
+# For dp_kps with a small local model, replace these lines by two of your kind of text, made up and never private:
+# instructions:
+#   phrase_examples:
+#     - {phrases: [river, lake], text: "The Orlen is a river. It flows for 84 kilometres into a lake."}
+#     - {phrases: [album, songs], text: "Paper Lanterns is an album of 1998 with eleven songs."}
+"""
+"""End of a new task file."""
+
+
 @dataclass(frozen=True, slots=True)
 class NewConfig:
     """Contents of the configuration and the task file of a new dataset.
@@ -99,7 +109,7 @@ class NewConfig:
         if self.classes:
             advice = "A description and typical words of each class improve"
         title = f"Task of {self.name}. {advice} the texts."
-        self._write(self.files.task, title, task_schema, self._task_values())
+        self._write(self.files.task, title, task_schema, self._task_values(), PHRASE_EXAMPLES)
         title = f"WASP on the registered dataset {self.name}"
         self._write(self.files.config, title, config_schema, self._run_values())
 
@@ -135,10 +145,10 @@ class NewConfig:
                 values["test"]["label"] = ""
         return values
 
-    def _write(self, file: Path, title: str, schema: Path, values: Json) -> None:
+    def _write(self, file: Path, title: str, schema: Path, values: Json, end: str = "") -> None:
         head = HEADER.format(title=title, name=self.name, schema=schema.as_uri())
         body = yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=110)
-        write_text_whole(file, head + body)
+        write_text_whole(file, head + body + end)
 
 
 def write_schemas(home: Path) -> tuple[Path, Path]:

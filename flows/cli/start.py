@@ -165,18 +165,35 @@ def compare(
     name: ConfigName = None,
     config: ConfigFile = None,
     plan: Annotated[
-        bool, typer.Option("--plan", help="Only show calls, dollars, epsilon and minutes.")
+        bool,
+        typer.Option(
+            "--plan", help="Only show problems, calls, dollars, epsilon, time, disk and memory."
+        ),
+    ] = False,
+    measure: Annotated[
+        bool,
+        typer.Option(
+            "--measure",
+            help="With --plan: first let models without a price write five texts, for the time.",
+        ),
     ] = False,
     set_: Changes = None,
     local_parties: LocalParties = None,
 ) -> Output:
     """Run a matrix of methods, settings and seeds; compare with published figures."""
+    if measure and not plan:
+        raise ConfigError("--measure: states the time in a plan. Add --plan")
     changes = list(set_ or [])
     # A setting rather than processes of this command: the comparison starts the parties of each of its cells.
     if local_parties:
         changes.append(f"local_parties={local_parties}")
     _, file = flow_and_file(name, config, flow_names())
     loaded = _load("compare", file, changes)
+    if measure:
+        from flows.compare.measuring import measure_models
+
+        with show_progress(), share_caches(state_folder()):
+            measure_models(loaded)
     return _plan_flow("compare", loaded) if plan else _run_flow("compare", loaded)
 
 

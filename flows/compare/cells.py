@@ -10,7 +10,7 @@ from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.json_values import Json
 from flows.catalog import find_method
-from flows.compare.config import Column, CompareConfig, Row
+from flows.compare.config import Column, CompareConfig, PartitionChoice, Row
 from flows.config.base import RunConfig
 from flows.config.execution import PACE
 from flows.config.extends import is_config
@@ -18,9 +18,8 @@ from flows.config.files import load_config
 from flows.config.paths import resolve_path
 from flows.engine.datasets import view_of
 from flows.engine.server import find_permitted_config, require_addresses
-from flows.federation.local_parties import WITHOUT_PARTIES
 from flows.runtime.state_folder import state_folder
-from flows.runtime.stores import open_artifacts, open_ledger
+from flows.runtime.stores import open_ledger
 from tasks.metrics.comparison import CellResult
 from tasks.metrics.registry import added_versions, compared_names
 from tasks.reporting.run_summary import RunSummary, shared_values
@@ -31,7 +30,8 @@ from tasks.steps.reuse import all_versions
 class Cell:
     """A run of the matrix: row, column, seed, flow and complete configuration.
 
-    `key`: hash of configuration, input file stamps and step versions when the matrix was read.
+    `key`: hash of configuration, input file stamps and step versions when the matrix was read. `partition`: rows to
+    divide among the parties if they have no folder; not part of the key, as the rows in a folder are not.
     """
 
     row: str
@@ -40,6 +40,7 @@ class Cell:
     flow: str
     config: RunConfig
     key: str
+    partition: PartitionChoice | None = None
 
     @property
     def name(self) -> str:
@@ -64,15 +65,6 @@ def cells_of(config: CompareConfig) -> list[Cell]:
         for column in config.columns
         for seed in config.seeds
     ]
-
-
-def checked_cells(_: str, config: CompareConfig, __: str | None = None) -> list[Cell]:
-    """Return the matrix of a comparison that can run; ConfigError for another one. The checks of a flow entry."""
-    cells = cells_of(config)
-    if config.local_parties is not None and not any(cell.config.parties for cell in cells):
-        raise ConfigError(WITHOUT_PARTIES)
-    open_artifacts(state_folder()).check()
-    return cells
 
 
 def split_cells(
@@ -149,7 +141,8 @@ def _cell(config: CompareConfig, row: Row, column: Column, seed: int) -> Cell:
     experiment = config.tracking.experiment or config.title
     tracking = config.tracking.model_copy(update={"experiment": experiment})
     tracked: RunConfig = loaded.model_copy(update={"tracking": tracking})  # type: ignore[assignment]
-    return Cell(row.name, column.name, seed, row.flow, tracked, _key(row.flow, tracked))
+    key = _key(row.flow, tracked)
+    return Cell(row.name, column.name, seed, row.flow, tracked, key, column.partition)
 
 
 def _key(flow: str, config: RunConfig) -> str:

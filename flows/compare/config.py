@@ -1,13 +1,17 @@
 """Typed parameters of a comparison: rows, columns and seeds."""
 
+from functools import partial
+from operator import is_
 from typing import Annotated, ClassVar, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from connectors.interfaces.addresses import ConfigName
+from connectors.interfaces.addresses import ConfigName, ShippedRows
 from connectors.interfaces.json_values import Json
+from connectors.interfaces.rows import ALPHAS
+from connectors.security.secret_patterns import PUBLIC
 from flows.config.execution import Execution, Tracking
-from flows.config.form import Strict
+from flows.config.form import SET, Rule, Rules, Strict
 from tasks.metrics.registry import compared_names
 
 
@@ -49,6 +53,47 @@ class Row(Strict):
     )
 
 
+class PartitionChoice(Strict):
+    """Rows that a comparison with `local_parties` divides among the parties of federated cells without a folder.
+
+    As `wasp partition` does; each seed of the comparison gives another division.
+    """
+
+    path: ShippedRows = Field(
+        description="Rows to divide: file, folder or address, as in private.path.",
+        json_schema_extra={"pattern": PUBLIC},
+    )
+    text: str = Field("text", description="Text column.")
+    label: str = Field("label", description="Label column.")
+    person: str | None = Field(
+        None, description="Column of the person; a person's rows stay together."
+    )
+    take: int | None = Field(
+        None, ge=1, description="Number of rows, each class in its proportion. Empty: all."
+    )
+    class_alpha: float | None = Field(
+        None,
+        ge=ALPHAS[0],
+        le=ALPHAS[1],
+        description="Dirichlet parameter of unbalanced classes of `take` rows. Empty: as they are.",
+    )
+    alpha: float = Field(
+        1.0,
+        ge=1e-3,
+        le=1e6,
+        description="Dirichlet parameter of the parties; a small value gives dissimilar ones.",
+    )
+    epsilon: float = Field(
+        4.0, ge=0, description="Cap of each party: total epsilon of all runs; inf: no cap."
+    )
+
+    rules: ClassVar[Rules] = {
+        Rule("class_alpha", SET, "take", SET): (
+            "class_alpha draws from more rows than are used. Set take, or remove class_alpha"
+        ),
+    }
+
+
 class Column(Strict):
     """A setting for every method, such as a dataset, an epsilon or a number of votes."""
 
@@ -58,6 +103,11 @@ class Column(Strict):
     )
     place: float | None = Field(
         None, description="Position on the axis of a curve; empty: bar chart."
+    )
+    partition: PartitionChoice | None = Field(
+        None,
+        exclude_if=partial(is_, None),
+        description="Rows to divide among the parties of federated cells of this column whose folder does not exist.",
     )
 
 

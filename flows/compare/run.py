@@ -19,8 +19,10 @@ from connectors.interfaces import cancellation
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.json_values import Json
 from flows.catalog import find_flow
-from flows.compare.cells import Cell, answer, checked_cells, failed, split_cells, store_run_id
+from flows.compare.cells import Cell, answer, failed, split_cells, store_run_id
 from flows.compare.config import CompareConfig
+from flows.compare.partitions import make_partition
+from flows.compare.preflight import checked_cells
 from flows.compare.values import summary_of
 from flows.engine.tracking import PARENT, page_url
 from flows.federation.local_parties import local_parties
@@ -106,6 +108,7 @@ class CompareRun:
         number = self.config.local_parties
         if number is None or cell.config.parties is None:
             return nullcontext()
+        make_partition(cell.config, cell.partition, number, cell.seed)
         return local_parties(cell.config, number)
 
     def finish(self, completed: Sequence[CellResult]) -> Json:

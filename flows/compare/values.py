@@ -3,13 +3,16 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
+from connectors.interfaces.errors import WaspError
 from connectors.interfaces.json_values import Json
 from flows.compare.cells import Cell, cells_of, split_cells
 from flows.compare.config import CompareConfig
+from flows.compare.partitions import plannable, registry_of
+from flows.compare.preflight import inspect_cells
 from flows.config.paths import dataset_of
-from flows.engine.checks import Memo, problems_of
 from flows.engine.plan import numbers_of
 from flows.runtime.state_folder import state_folder
 from flows.runtime.stores import open_artifacts, open_ledger
@@ -21,37 +24,57 @@ from tasks.reporting.compare_results import Comparison
 ADDED = ("calls", "tokens_in", "tokens_out", "dollars_about")
 SHOWN = (*ADDED, "epsilon_stated", "epsilon_exact", "releases")
 """Numbers of a plan: added over all cells, and shown for each cell."""
+_Dataset = tuple[str, bool, float]
+"""Name of a dataset in the ledger, True if its rows are public, and delta."""
 
 
 def planned(config: CompareConfig) -> Json:
-    """Return calls, cost and budget of all open cells.
+    """Return problems, calls, cost and budget of all open cells.
 
     Open no rows and reserve nothing.
 
-    Budgets are per dataset name in the ledger: the total epsilon of all releases under adaptive composition.
+    Budgets are per dataset name in the ledger: the total epsilon of all releases under adaptive composition. A cell
+    whose numbers are invalid has a problem, and no part in the sums.
     """
     cells = cells_of(config)
     artifacts = open_artifacts(state_folder())
     _, open_ = split_cells(artifacts, cells)
-    plans: list[tuple[Cell, Mapping[str, Any]]] = [
-        (cell, numbers_of(cell.config)) for cell in open_
-    ]
+    preflight = inspect_cells(config, open_)
+    plans: list[tuple[Cell, Mapping[str, Any]]] = []
+    for cell in open_:
+        try:
+            with plannable(cell.config, config.local_parties) as plan_config:
+                plans.append((cell, numbers_of(plan_config)))
+        except WaspError as error:
+            if str(error) not in preflight.by_cell[cell.key]:
+                preflight.by_cell[cell.key].append(str(error))
     # The sum is unknown if one cell has a model that was never called.
     minutes = [plan["minutes_of_writing"] for _, plan in plans]
+    unmeasured = {
+        model: None
+        for _, plan in plans
+        for model in plan["models"]
+        if model not in plan["measured"]
+    }
     return {
         "flow": "compare",
         "title": config.title,
         "cells": len(cells),
         "open": len(open_),
+        "failing": preflight.failing,
         "workers": config.workers,
         **{name: sum(plan[name] for _, plan in plans) for name in ADDED},
         "minutes_of_writing": None if None in minutes else sum(minutes),
+        "minutes_measured": sum(known for known in minutes if known is not None),
+        "unmeasured": list(unmeasured),
         "datasets": _datasets(plans),
         "matrix": [
             cell.labels | {"flow": cell.flow} | {name: plan[name] for name in SHOWN}
             for cell, plan in plans
         ],
-        "problems": _problems(open_),
+        "needs": preflight.needs,
+        "unchecked": preflight.unchecked,
+        "problems": preflight.problems,
     }
 
 
@@ -77,37 +100,40 @@ def summary_of(comparison: Comparison, run_id: str, folder: str) -> Json:
     }
 
 
-def _problems(cells: Sequence[Cell]) -> list[str]:
-    """Return the problems of open cells, each with the first cell that has it."""
-    home = state_folder()
-    memo = Memo()
-    problems = dict[str, str]()
-    for cell in cells:
-        for problem in problems_of(cell.config, home, memo):
-            problems.setdefault(
-                str(problem), f"rows '{cell.row}', columns '{cell.column}': {problem}"
-            )
-    return list(problems.values())
-
-
 def _datasets(plans: Sequence[tuple[Cell, Mapping[str, Any]]]) -> list[Json]:
-    """Return runs, releases, total and remaining epsilon of each private dataset."""
+    """Return runs, releases, total and remaining epsilon of each private dataset.
+
+    `epsilon` is the total of the runs with noise; `unnoised` counts the others, whose epsilon is infinite. `public`:
+    the rows are declared public, or shipped. `registries`: number of registries of parties, whose ledgers are charged
+    instead of this one; `epsilon` is then the highest total of a registry.
+    """
     # All cells of a dataset are charged together: their composed epsilon is below the sum of the cells.
-    events: dict[tuple[str, bool, float], list[Mapping[str, Any]]] = defaultdict(list)
-    runs: dict[tuple[str, bool, float], int] = defaultdict(int)
-    ledger = open_ledger(state_folder())
+    by_dataset: dict[_Dataset, list[tuple[Cell, Mapping[str, Any]]]] = defaultdict(list)
     for cell, plan in plans:
         if plan["events"]:
-            key = (*dataset_of(cell.config), plan["delta"])
-            events[key] += plan["events"]
-            runs[key] += 1
-    return [
-        {
-            "delta": delta,
-            "runs": runs[name, is_public, delta],
-            "releases": len(charged),
-            "epsilon": finite(epsilon_of(charged, delta)),
-        }
-        | ledger.outlook(name, charged, delta, is_public)
-        for (name, is_public, delta), charged in sorted(events.items())
-    ]
+            by_dataset[*dataset_of(cell.config), plan["delta"]].append((cell, plan))
+    return [_dataset(*key, by_dataset[key]) for key in sorted(by_dataset)]
+
+
+def _dataset(
+    name: str, is_public: bool, delta: float, charged: Sequence[tuple[Cell, Mapping[str, Any]]]
+) -> Json:
+    events = [event for _, plan in charged for event in plan["events"]]
+    # Cells without parties share one ledger, this one.
+    of_registries: dict[Path | None, list[Mapping[str, Any]]] = defaultdict(list)
+    unnoised = 0
+    for cell, plan in charged:
+        if plan["epsilon_exact"] is None:
+            unnoised += 1
+        else:
+            of_registries[registry_of(cell.config)] += plan["events"]
+    totals = [epsilon_of(noised, delta) for noised in of_registries.values()]
+    return {
+        "delta": delta,
+        "public": is_public,
+        "runs": len(charged),
+        "unnoised": unnoised,
+        "releases": len(events),
+        "epsilon": finite(max(totals)) if totals else None,
+        "registries": len(of_registries.keys() - {None}),
+    } | open_ledger(state_folder()).outlook(name, events, delta, is_public)

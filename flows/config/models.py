@@ -105,7 +105,8 @@ class Plm(Strict):
         None, ge=1, description="Maximum tokens per completion. Empty: set by the task."
     )
     endpoint: Host | None = Field(
-        None, description="Base URL of a compatible server. Empty: the vendor's URL."
+        None,
+        description="Base URL of a compatible server, or env:NAME of a variable with it. Empty: the vendor's URL.",
     )
     key: KeyReference | None = Field(
         None,

@@ -6,7 +6,7 @@ Shipped task files are in `task_files/`; users add their own.
 from datetime import date
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from pydantic import (
     AfterValidator,
@@ -25,7 +25,8 @@ from flows.config.files import check_config
 from flows.config.form import NoBooleans
 from flows.config.yaml_files import line_of, read_yaml
 from tasks.writing import prompts
-from tasks.writing.prompts import Label, TaskCard
+from tasks.writing.keyphrase_prompts import count_used
+from tasks.writing.prompts import Label, PhraseExample, TaskCard
 
 SHIPPED = Path(__file__).with_name("task_files")
 
@@ -75,13 +76,35 @@ class AttributeForm(_Form):
         return values
 
 
+class PhraseExampleForm(_Form):
+    """A made-up text and some phrases that it contains, in this order or another."""
+
+    phrases: list[Text] = Field(min_length=1)
+    text: Text
+
+    @model_validator(mode="after")
+    def _contains_its_phrases(self) -> Self:
+        if count_used(self.text, self.phrases) < len(set(self.phrases)):
+            raise ValueError("the text lacks one of its phrases. Write each phrase as in the text")
+        return self
+
+
 class InstructionsForm(_Form):
-    """Prompt templates that replace the defaults in tasks/writing/prompts.py."""
+    """Prompt templates that replace the defaults in tasks/writing/prompts.py.
+
+    `phrase_examples`: the first lines of lists of DP-KPS, of the kind of the item; made up, never private.
+    """
 
     zero_shot: Text = prompts.ZERO_SHOT
     contrastive: Text = prompts.CONTRASTIVE
     good_only: Text = prompts.GOOD_ONLY
     list_heading: str = ""
+    phrase_examples: list[PhraseExampleForm] = Field(default_factory=list)
+
+    @property
+    def templates(self) -> dict[str, Any]:
+        """The templates by name."""
+        return self.model_dump(exclude={"phrase_examples"})
 
     @field_validator("zero_shot", "contrastive", "good_only", "list_heading")
     @classmethod
@@ -119,7 +142,7 @@ class TaskFile(_Form):
 
     @model_validator(mode="after")
     def _instructions_fit(self) -> Self:
-        for name, template in self.instructions.model_dump().items():
+        for name, template in self.instructions.templates.items():
             needed = prompts.REQUIRED[name]
             used = prompts.placeholders(template)
             # A task without labels drops the part of a template about the class, see `without_class`.
@@ -149,7 +172,11 @@ class TaskFile(_Form):
             labels=tuple(labels or [Label(NO_CLASS)]),
             attribute=attribute,
             values=values,
-            **self.instructions.model_dump(),
+            phrase_examples=tuple(
+                PhraseExample(tuple(example.phrases), example.text)
+                for example in self.instructions.phrase_examples
+            ),
+            **self.instructions.templates,
             **self.model_dump(include={"name", "item", "max_tokens", "language"}),
         )
 

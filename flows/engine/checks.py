@@ -1,7 +1,8 @@
 """Checks of everything that a run needs before its first charge or call; plan, doctor and run start share them.
 
 They detect problems that a run would meet only after the vote of its private records, such as a missing student
-model. They read no row, call or load no model, and download nothing. They open the ledger for registered datasets only.
+model. They read no row, call or load no model, and download only the settings of models on the hub. They ask vendors
+whether they list a model. They open the ledger for registered datasets only.
 """
 
 import importlib.util
@@ -16,11 +17,13 @@ from connectors.interfaces.errors import (
     InputError,
     MissingPackageError,
     ProblemsError,
+    UncheckedError,
     WaspError,
 )
 from connectors.interfaces.rows import RowsRef
 from connectors.ledger.state import has_released
-from connectors.models.base.registry import check_model
+from connectors.models.base.completion_store import CompletionStore
+from connectors.models.base.registry import check_listed, check_model, open_model
 from connectors.models.transformers.model_checks import check_classifier
 from connectors.rows.headers import read_header
 from flows.config.base import AnyConfig
@@ -48,8 +51,11 @@ PACKAGES: Mapping[str, tuple[str, ...]] = {"finetune": ("torch", "transformers")
 def problems_of(
     config: AnyConfig, home: Path, memo: Memo | None = None, resumes: str | None = None
 ) -> list[WaspError]:
-    """Return all problems that would stop a run of this configuration, each once; `resumes`: the run to resume."""
-    if refused := _errors_of(partial(require_addresses, config)):
+    """Return all problems that would stop a run of this configuration, each once; `resumes`: the run to resume.
+
+    `memo` gets the results of the checks; `unchecked` returns those that could not be made.
+    """
+    if refused := errors_of(partial(require_addresses, config)):
         # The other checks read files that the configuration names.
         return refused
     # Not `memo or {}`: an empty memo is one too, which the caller passes on to the next configuration.
@@ -60,14 +66,25 @@ def problems_of(
     for check in _checks(config, home, resumes):
         # A partial names its function and arguments, so equal checks have equal texts.
         if (key := repr(check)) not in checked:
-            checked[key] = _errors_of(check)
+            checked[key] = errors_of(check)
         problems |= {str(error): error for error in checked[key]}
-    return list(problems.values())
+    return [error for error in problems.values() if not isinstance(error, UncheckedError)]
+
+
+def unchecked(memo: Memo) -> list[str]:
+    """Return what is not known because a check could not be made, each once."""
+    errors = (error for checked in memo.values() for error in checked)
+    return list(dict.fromkeys(str(error) for error in errors if isinstance(error, UncheckedError)))
+
+
+def is_refused(plm: Plm, root: str | None, memo: Memo) -> bool:
+    """Return True if a check of `problems_of` with this memo refused a language model."""
+    return bool(memo.get(repr(partial(_check_model, plm, root))))
 
 
 def require_models(config: AnyConfig) -> None:
     """Raise ConfigError with all problems of the language models, without calling one."""
-    raise_problems([error for check in _model_checks(config) for error in _errors_of(check)])
+    raise_problems([error for check in _model_checks(config) for error in errors_of(check)])
 
 
 def check_runner(execution: Execution) -> None:
@@ -84,13 +101,16 @@ def raise_problems(problems: list[WaspError]) -> None:
         raise ProblemsError([str(error) for error in problems])
 
 
-def _errors_of(check: Check) -> list[WaspError]:
+def errors_of(check: Check) -> list[WaspError]:
+    """Return the errors of a check, those of an invalid configuration each for itself."""
     try:
         check()
     except ProblemsError as error:
         return [ConfigError(problem) for problem in error.problems]
+    except (ConfigError, UncheckedError) as error:
+        return [error]
     except WaspError as error:
-        return [error if isinstance(error, ConfigError) else ConfigError(str(error))]
+        return [ConfigError(str(error))]
     return []
 
 
@@ -101,6 +121,9 @@ def _checks(config: AnyConfig, home: Path, resumes: str | None) -> Iterator[Chec
     yield partial(load_task, config.task)
     yield from _source_checks(config, home, resumes)
     yield from _model_checks(config)
+    # Not in `_model_checks`: a preview calls the models anyway.
+    for plm in config.models:
+        yield partial(_check_listed, plm, config.data_root, home)
     vocabulary = vocabulary_of(config)
     if vocabulary is not None:
         yield partial(_check_vocabulary, vocabulary, root)
@@ -138,6 +161,11 @@ def _check_private(
     require_person(protects, where)
     _require_same_classes("private", where, task)
     require_classes(private, ledger, load_task(task).label_names, is_unseen)
+    check_source(read_header, where, home / "private" / "problems")
+
+
+def check_divided_rows(where: RowsRef, home: Path) -> None:
+    """Raise ConfigError for rows to divide among parties that do not exist or lack a column; no row is read."""
     check_source(read_header, where, home / "private" / "problems")
 
 
@@ -199,6 +227,18 @@ def _check_model(plm: Plm, root: str | None) -> None:
     check_model(spec)
     if plm.deployment is not None:
         require_deployment(f"plms '{plm.name}'", plm.deployment)
+
+
+def _check_listed(plm: Plm, root: str | None, home: Path) -> None:
+    spec = model_spec(plm, root)
+    try:
+        check_listed(spec)
+    except ConfigError as error:
+        # The stored texts of a model that was switched off are enough for a run that needs no others.
+        store = CompletionStore(home / "completions")
+        if not store.file(open_model(spec).identity).is_file():
+            raise
+        raise UncheckedError(f"{error} Only its stored texts can be used") from None
 
 
 def _check_student(field: str, kind: str, model: str) -> None:

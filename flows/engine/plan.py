@@ -17,6 +17,7 @@ from flows.config.files import read_stored
 from flows.config.method import PlannedCalls, texts_per_prompt
 from flows.config.models import SEVERAL_CHOICES
 from flows.config.paths import dataset_of
+from flows.engine.checks import Memo, unchecked
 from flows.engine.datasets import require_unit, with_declared_rows
 from flows.engine.parties import federation_of, planned_lines, planned_parties
 from flows.engine.prepare import checked_numbers, with_problems
@@ -55,12 +56,13 @@ def planned(config: AnyConfig) -> CheckedPlan:
     Raises ConfigError for an invalid task file or invalid numbers, together with these problems.
     """
     config = with_declared_rows(config, state_folder())
-    plan, problems = with_problems(config, state_folder(), lambda: numbers_of(config))
+    memo = Memo()
+    plan, problems = with_problems(config, state_folder(), lambda: numbers_of(config), memo=memo)
     # Here and not in `numbers_of`, which forms on a server reach too: it connects to the endpoints.
     refused = refused_endpoints(RunTools(config, state_folder()))
     return {
         **plan,
-        "warnings": [*plan["warnings"], *refused],
+        "warnings": [*plan["warnings"], *refused, *unchecked(memo)],
         "problems": [str(problem) for problem in problems],
         "embedding": None if problems else measured_embedding(config),
     }

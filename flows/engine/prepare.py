@@ -21,7 +21,7 @@ from flows.config.models import Plm
 from flows.config.paths import dataset_of
 from flows.config.rows import PrivateRows, Rows
 from flows.config.task_files import load_task
-from flows.engine.checks import problems_of, raise_problems
+from flows.engine.checks import Memo, problems_of, raise_problems
 from flows.engine.datasets import notify_owner, view_of, with_declared_rows
 from flows.engine.parties import federation_of, identify_parties
 from flows.engine.run_identity import (
@@ -178,18 +178,23 @@ def prepare_checked(checked: Checked, ask: Ask | None = None) -> Prepared:
 
 
 def with_problems(
-    config: AnyConfig, home: Path, compute: Callable[[], Value], resumes: str | None = None
+    config: AnyConfig,
+    home: Path,
+    compute: Callable[[], Value],
+    resumes: str | None = None,
+    memo: Memo | None = None,
 ) -> tuple[Value, list[WaspError]]:
     """Return what `compute` returns of a configuration, and the problems of its rows, models and packages.
 
+    `resumes` and `memo` as of `problems_of`.
     Raises an error of `compute` together with these problems: one correction of the file then mends all of them.
     """
     problems: list[WaspError] = []
     try:
-        problems = problems_of(config.without_rows(), home, resumes=resumes)
+        problems = problems_of(config.without_rows(), home, memo, resumes)
         return compute(), problems
     except WaspError as error:
-        problems = problems or problems_of(config, home, resumes=resumes)
+        problems = problems or problems_of(config, home, memo, resumes)
         raise_problems(list({str(problem): problem for problem in (error, *problems)}.values()))
         raise
 

@@ -21,6 +21,7 @@ from flows.config.identity import identity_of
 from flows.config.method import DENSITIES
 from flows.config.removed import removed_defaults, removed_settings
 from flows.runtime.manifest import written_by
+from tasks.writing.keyphrase_prompts import without_idle_examples
 from tasks.writing.prompts import TaskCard
 
 Settings = Json
@@ -89,7 +90,11 @@ class Layout:
     def arrange(self, parts: RunParts, is_listed: bool) -> RunParts:
         """Return the parts of a run in this form; `is_listed`: a model gets the beginnings of lists."""
         settings = self.settings(parts.flow, deepcopy(parts.settings))
-        return replace(parts, settings=settings, card=self.card(parts.card, is_listed))
+        return replace(parts, settings=settings, card=self.arrange_card(parts, is_listed))
+
+    def arrange_card(self, parts: RunParts, is_listed: bool) -> TaskCard:
+        """Return the task of a run in this form."""
+        return self.card(without_idle_examples(parts.card, parts.flow, is_listed), is_listed)
 
 
 def settings_of(config: AnyConfig) -> Settings:
@@ -166,7 +171,7 @@ def changed_parts(
     contain task and model, which manifests of earlier versions do not.
     """
     cards = [
-        layout.card(parts.card, is_listed) for layout in LAYOUTS for is_listed in (True, False)
+        layout.arrange_card(parts, is_listed) for layout in LAYOUTS for is_listed in (True, False)
     ]
     changed = [] if is_same else ["settings"]
     if "identity" in manifest:
@@ -254,12 +259,19 @@ def _without_idle_heading(card: TaskCard, is_listed: bool) -> TaskCard:
     return card if is_listed else replace(card, list_heading="")
 
 
+def _without_examples(card: TaskCard, is_listed: bool) -> TaskCard:
+    """Leave out the lines of lists of DP-KPS, too: before, all tasks had those of a support desk."""
+    return replace(_without_idle_heading(card, is_listed), phrase_examples=())
+
+
 LAYOUTS: Final = (
-    # This version, and 0.2.0 until commit 701dc80.
+    # This version.
     Layout(_with_defaults, _without_idle_heading),
+    # 0.2.0 until commit 701dc80, and later ones until tasks had lines of lists of DP-KPS.
+    Layout(_with_defaults, _without_examples),
     # 0.2.0 until commit 701dc80, where a configuration wrote the default of student.adaptation.
-    Layout(_with_written_adaptation, _without_idle_heading),
+    Layout(_with_written_adaptation, _without_examples),
     # 0.2.0 at commit 035aa862.
-    Layout(_without_defaults, lambda card, _: card),
+    Layout(_without_defaults, lambda card, _: replace(card, phrase_examples=())),
 )
 """Forms of the digest, the current one first."""

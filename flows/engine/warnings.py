@@ -12,6 +12,7 @@ from flows.runtime.state_folder import open_to_others, state_folder
 from flows.runtime.stores import open_ledger
 from tasks.accounting.guarantee import Guarantee
 from tasks.private.release import Release
+from tasks.writing.keyphrase_prompts import FLOW, SUPPORT_TASK
 from tasks.writing.prompts import TaskCard
 
 
@@ -33,6 +34,7 @@ def warnings_of(config: AnyConfig, card: TaskCard, guarantee: Guarantee[Release]
         if (listed := plm.listed_price) is not None
     ]
     warnings += _about_models(config)
+    warnings += _about_phrase_examples(config, card)
     if config.test is None:
         warnings.append("no test rows: accuracy and FID are not measured")
     if config.guarantee is not None:
@@ -52,6 +54,19 @@ def _about_models(config: AnyConfig) -> list[str]:
         f"plms {', '.join(names)}: one model ({model}) with {len(names)} settings, not {len(names)} models"
         for (_, model), names in named.items()
         if len(names) > 1
+    ]
+
+
+def _about_phrase_examples(config: AnyConfig, card: TaskCard) -> list[str]:
+    """Return a warning for lists of DP-KPS that begin with lines of another task."""
+    listed = ", ".join(plm.name for plm in config.plms if plm.is_listed)
+    has_examples = bool(card.phrase_examples) or getattr(config, "few_shot", None) is not None
+    is_fitting = has_examples or card.name == SUPPORT_TASK
+    if config.flow_name != FLOW or not listed or is_fitting:
+        return []
+    return [
+        f"task: '{card.name}' has no instructions.phrase_examples, so prompts of {listed} begin with two lines of a "
+        "support desk, and texts resemble them. Write two made-up lines of your kind of text into the task file"
     ]
 
 

@@ -30,6 +30,7 @@ class IterationRecord:
     `text_recall`: the share of real rows that are among the texts. `guided`: the measured metrics without a field of
     their own. `endpoints`: the calls of each language model's endpoint, by "model at host". `usable`: answers that
     became texts; `cut` of them end in the middle of a sentence, `several` are the first of several texts of an answer.
+    `phrases`: phrases that prompts requested, `phrases_used` of which occur in their texts.
     """
 
     iteration: int
@@ -54,6 +55,8 @@ class IterationRecord:
     usable: Mapping[str, int] = field(default_factory=dict)
     cut: Mapping[str, int] = field(default_factory=dict)
     several: Mapping[str, int] = field(default_factory=dict)
+    phrases: Mapping[str, int] = field(default_factory=dict)
+    phrases_used: Mapping[str, int] = field(default_factory=dict)
 
     def value(self, metric: str) -> float | None:
         """Return a metric of this iteration; None where it was not measured."""
@@ -104,6 +107,11 @@ class IterationRecord:
         }
         rare |= {f"cut/{plm}": float(count) for plm, count in self.cut.items()}
         rare |= {f"several/{plm}": float(count) for plm, count in self.several.items()}
+        # Also a share of 0, which no other number shows.
+        numbers |= {
+            f"phrases_used/{plm}": self.phrases_used.get(plm, 0) / count
+            for plm, count in self.phrases.items()
+        }
         return numbers | {name: value for name, value in rare.items() if value}
 
 
@@ -151,6 +159,10 @@ def record_iteration(
         usable=_added([(texts.plm, texts.samples.rows) for texts in new], 0),
         cut=_added(cut, 0),
         several=_added([(plm, info.get("several", 0)) for plm, info in about], 0),
+        phrases=_added([(plm, info["phrases"]) for plm, info in about if "phrases" in info], 0),
+        phrases_used=_added(
+            [(plm, info["phrases_used"]) for plm, info in about if "phrases" in info], 0
+        ),
         guided={
             metric.name: measured[metric.name]
             for metric in all_metrics()

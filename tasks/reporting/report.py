@@ -143,6 +143,16 @@ def _measured(facts: IterationRecord, metric: Metric) -> str:
     return words.percent(value) if metric.percent else words.number(value)
 
 
+def _phrases_used(report: RunRecord) -> list[tuple[str, str, str]]:
+    """Return the share of the phrases of prompts that occur in the texts; nothing if no prompt requested any."""
+    requested = sum(sum(facts.phrases.values()) for facts in report.iterations)
+    used = sum(sum(facts.phrases_used.values()) for facts in report.iterations)
+    if not requested:
+        return []
+    remark = f"{used:,} of {counted(requested, 'phrase')} of the prompts occur in the texts"
+    return [("phrases used", words.percent(used / requested), remark)]
+
+
 def _key_numbers(report: RunRecord) -> list[tuple[str, str, str]]:
     """Return the measured key figures as (name, value, remark)."""
     scores = report.scores
@@ -173,6 +183,7 @@ def _key_numbers(report: RunRecord) -> list[tuple[str, str, str]]:
             words.count(report.n_synthetic),
             f"by {counted(len(report.plms), 'language model')}",
         ),
+        *_phrases_used(report),
         ("cost", words.money(cost), f"{words.count(cost.calls)} calls"),
     ]
     return [entry for entry in numbers if entry[1] != words.ABSENT]

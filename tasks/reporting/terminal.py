@@ -288,7 +288,13 @@ def preview(value: Json) -> str:
         )
     cost = _cost(value["dollars"], value.get("dollars_estimated", 0.0))
     cost = f"{value['calls']} calls, {value['tokens_out']} tokens out, {cost}"
-    return "\n".join([*lines, "", *value.get("findings", []), f"epsilon spent: 0; {cost}"])
+    findings = list(value.get("findings", []))
+    if requested := value.get("phrases"):
+        used = value["phrases_used"]
+        findings.append(
+            f"{used} of {requested} phrases of the prompts occur in the texts ({used / requested:.1%})"
+        )
+    return "\n".join([*lines, "", *findings, f"epsilon spent: 0; {cost}"])
 
 
 def _cost(dollars: float, estimated: float) -> str:

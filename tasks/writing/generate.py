@@ -16,12 +16,12 @@ from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.errors import ConfigError, FinalError
 from connectors.interfaces.models import Completion, LanguageModel, Usage
 from connectors.interfaces.progress import Advance
-from connectors.interfaces.prompts import Prompt
+from connectors.interfaces.prompts import Prompt, Seeded
 from tasks.steps.values import Reference
 from tasks.writing.class_balance import Shares
 from tasks.writing.cleaning import Cleaned, normalised
 from tasks.writing.first_answers import FirstAnswers, Tally, judge
-from tasks.writing.keyphrase_prompts import Seeding, seeded
+from tasks.writing.keyphrase_prompts import Seeding, count_used, seeded
 from tasks.writing.prompts import Call, TaskCard, Turn, place_of_draw, prompt_for, seed_of
 from tasks.writing.variation import DEFAULT_MANNER, Manner, Parent, generation_prompt, keyword
 
@@ -132,7 +132,8 @@ class Generated:
     """Generated `rows` (ROW_TYPES), `failures` (FAILURE_TYPES), usage, shortfall.
 
     Variations have an additional column, parent_id. `prompts` (PROMPT_TYPES): all prompts in the order of the calls.
-    `several`: number of rows that are the first of several texts of their completion.
+    `several`: number of rows that are the first of several texts of their completion. `phrases`: phrases that the
+    prompts of the rows requested; `phrases_used`: those that occur in their rows.
     """
 
     rows: pd.DataFrame
@@ -141,6 +142,8 @@ class Generated:
     usage: Usage
     shortfall: Mapping[str, int]
     several: int = 0
+    phrases: int = 0
+    phrases_used: int = 0
 
     @property
     def reasons(self) -> dict[str, int]:
@@ -263,6 +266,8 @@ class _Writing:
         self.usage = Usage()
         self.exhausted: set[str] = set()
         self.several = 0
+        self.phrases = 0
+        self.phrases_used = 0
 
     def round(self, attempt: int) -> list[_Query]:
         """Return the prompts of a round; classes alternate for a balanced interruption."""
@@ -314,6 +319,9 @@ class _Writing:
             return
         self.seen.add(normalised(text))
         self.several += cleaned.is_first_of_several
+        if isinstance(prompt, Seeded):
+            self.phrases += len(set(prompt.phrases))
+            self.phrases_used += count_used(text, prompt.phrases)
         details = {
             name: getattr(completion, name) for name in ("finish_reason", "tokens_in", "tokens_out")
         }
@@ -340,6 +348,8 @@ class _Writing:
             usage=self.usage,
             shortfall={label: count for label, count in missing.items() if count},
             several=self.several,
+            phrases=self.phrases,
+            phrases_used=self.phrases_used,
         )
 
 

@@ -7,20 +7,32 @@ own phrases, the same number for every class (appendix B.2.5).
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from connectors.interfaces.prompts import Prompt, Seeded
-from tasks.writing.prompts import LIST_END, Call, TaskCard, fill, place_of, seed_of
+from tasks.writing.prompts import (
+    LIST_END,
+    Call,
+    PhraseExample,
+    TaskCard,
+    fill,
+    place_of,
+    seed_of,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
+FLOW: Final = "dp_kps"
+"""The flow whose prompts are made here."""
 BETWEEN: Final = "; "
+_WORD = re.compile(r"\w+")
 SHOWN_PER_CLASS: Final = 3
 """Examples of each class in a prompt (appendix B.2.5)."""
 
@@ -36,11 +48,18 @@ Real examples of a {item}, each after the words it contains.
 {number}. {phrases}:"""
 """The same as the continuation of a list, for models that do not follow an instruction."""
 
-MADE_UP: Final = (
-    (("open", "sunday", "hours"), "Hello, are you open on Sunday, and until what hours?"),
-    (("parcel", "late"), "My parcel is two days late. Where is it now?"),
+SUPPORT_DESK: Final = (
+    PhraseExample(
+        ("open", "sunday", "hours"), "Hello, are you open on Sunday, and until what hours?"
+    ),
+    PhraseExample(("parcel", "late"), "My parcel is two days late. Where is it now?"),
 )
-"""First lines of a list, phrases and text, without released examples that have phrases."""
+"""First lines of a list if neither released examples with phrases nor lines of the task are there.
+
+They fit a support desk alone; other tasks are warned about them. Stored texts of earlier versions have them.
+"""
+SUPPORT_TASK: Final = "support_desk"
+"""The shipped task that they fit."""
 
 SHOWN = """\
 Each numbered line below holds a real {item}, after a line of terms that it contains; look at how they are written, \
@@ -79,6 +98,20 @@ class Seeding:
         return of_class[(ordinal * self.models + self.first) % len(of_class)]
 
 
+def without_idle_examples(card: TaskCard, flow: str, is_listed: bool) -> TaskCard:
+    """Leave out the lines of a task if no prompt has them."""
+    if flow == FLOW and is_listed:
+        return card
+    return replace(card, phrase_examples=())
+
+
+def count_used(text: str, phrases: Sequence[str]) -> int:
+    """Return how many different phrases a text contains, as whole words in any case."""
+    plain = f" {' '.join(_WORD.findall(text.casefold()))} "
+    searched = (f" {' '.join(_WORD.findall(phrase.casefold()))} " for phrase in set(phrases))
+    return sum(phrase in plain for phrase in searched)
+
+
 def read_sequences(table: pd.DataFrame) -> dict[str, tuple[tuple[str, ...], ...]]:
     """Return the sequences of each class from sequences.parquet, in drawing order."""
     sequences: dict[str, list[tuple[str, ...]]] = {}
@@ -93,7 +126,10 @@ def seeded(card: TaskCard, call: Call, seeding: Seeding) -> Prompt:
     shown = _examples(seeding, call)
     values = {"item": card.item}
     if call.turn.listed:
-        lines = [(example.phrases, example.text) for example in shown if example.phrases] or MADE_UP
+        released = tuple(example for example in shown if example.phrases)
+        lines: Sequence[ShownText | PhraseExample] = (
+            released or card.phrase_examples or SUPPORT_DESK
+        )
         values |= {"phrases": ", ".join(phrases), "shown": _numbered(lines)}
         values["number"] = str(len(lines) + 1)
         template = LISTED
@@ -130,10 +166,10 @@ def _examples(seeding: Seeding, call: Call) -> tuple[ShownText, ...]:
     return tuple(drawn)
 
 
-def _numbered(lines: Sequence[tuple[tuple[str, ...], str]]) -> str:
+def _numbered(lines: Sequence[ShownText | PhraseExample]) -> str:
     return "\n".join(
-        f"{at}. {', '.join(words)}: {' '.join(text.split())}"
-        for at, (words, text) in enumerate(lines, 1)
+        f"{at}. {', '.join(line.phrases)}: {' '.join(line.text.split())}"
+        for at, line in enumerate(lines, 1)
     )
 
 

@@ -76,10 +76,18 @@ class Label:
 
 
 @dataclass(frozen=True, slots=True)
+class PhraseExample:
+    """A made-up text of a task and some phrases that it contains, for prompts of DP-KPS that are lists."""
+
+    phrases: tuple[str, ...]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class TaskCard:
     """A task: item, classes, attribute, instructions (see flows/config/task_files).
 
-    A task without labels has the one class NO_CLASS.
+    A task without labels has the one class NO_CLASS. `phrase_examples`: see `PhraseExample`.
     """
 
     name: str
@@ -93,6 +101,7 @@ class TaskCard:
     max_tokens: int = 256
     language: str = "en"
     list_heading: str = field(default="", metadata=OMITTED_IF_EMPTY)
+    phrase_examples: tuple[PhraseExample, ...] = field(default=(), metadata=OMITTED_IF_EMPTY)
 
     @property
     def has_classes(self) -> bool:

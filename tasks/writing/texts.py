@@ -138,6 +138,8 @@ def _facts(
     # Left out where there is nothing to say, as in the tables of earlier versions.
     if made.several:
         facts["several"] = made.several
+    if made.phrases:
+        facts |= {"phrases": made.phrases, "phrases_used": made.phrases_used}
     if calls:
         facts["traffic"] = {host: asdict(traffic) for host, traffic in calls.items()}
     return facts

@@ -1,16 +1,21 @@
 """Registry of language models: connectors by entry point, imported on first use.
 
 The entry points are in the group `wasp.connectors` (name = "package.module:Class"), for our own and other packages. A
-class has `from_spec(spec: ModelSpec)` and is a `LanguageModel`. It may have `check_spec(spec: ModelSpec)`, which raises
-ConfigError for every problem that can be detected before a run without calling or loading anything.
+class has `from_spec(spec: ModelSpec)` and is a `LanguageModel`. It may have:
+
+- `check_spec(spec)`: raises ConfigError for every problem that can be detected before a run without calling or loading
+  anything;
+- `check_listed(spec)`: asks the vendor for its list of models;
+- `measure_spec(spec)`: returns the `ModelSize` of weights that run on this machine.
 """
 
 import sys
+from contextlib import suppress
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 
 from connectors.interfaces.errors import ConfigError, nearest
-from connectors.interfaces.models import LanguageModel, ModelSpec
+from connectors.interfaces.models import LanguageModel, ModelSize, ModelSpec
 
 GROUP = "wasp.connectors"
 
@@ -58,6 +63,29 @@ def check_model(spec: ModelSpec) -> None:
         raise ConfigError(
             f"plms '{spec.name}': invalid value in options ({error}). Correct it."
         ) from error
+
+
+def check_listed(spec: ModelSpec) -> None:
+    """Check that the vendor of a model lists it, where its connector has a `check_listed(spec)`.
+
+    Makes one free request. Raises ConfigError if the vendor does not list it, UncheckedError if that is unknown. Other
+    problems of the model are those of `check_model`.
+    """
+    # `check_model` reports connectors, packages and values of options that are unusable.
+    with suppress(KeyError, ImportError, TypeError, ValueError):
+        check = getattr(connectors()[spec.connector].load(), "check_listed", None)
+        if check is not None:
+            check(spec)
+
+
+def measure_model(spec: ModelSpec) -> ModelSize | None:
+    """Return the size of a model's weights, where its connector has a `measure_spec(spec)`; None if unknown."""
+    connector = connectors()[spec.connector].load()
+    measure = getattr(connector, "measure_spec", None)
+    if measure is None:
+        return None
+    size: ModelSize | None = measure(spec)
+    return size
 
 
 def open_model(spec: ModelSpec) -> LanguageModel:

@@ -3,18 +3,30 @@
 Embedders and language models use them.
 """
 
+import fnmatch
+import json
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from connectors.artifacts.atomic_files import file_sha256
 from connectors.interfaces.content_keys import digest
-from connectors.interfaces.errors import FinalError, TemporaryError, WaspError
+from connectors.interfaces.errors import ConfigError, FinalError, TemporaryError, WaspError
+from connectors.interfaces.json_values import Json
 
 LOADING = threading.RLock()
 """Lets one thread at a time import transformers, which replaces its own module meanwhile, and load a model."""
+HUB_SECONDS = 10.0
+"""Longest time to wait for an answer of the hub about a model."""
+ENTRY_FILE = "config.json"
+"""A file that every usable model has: its settings."""
+WEIGHTS = "*.safetensors"
+OLDER_WEIGHTS = "pytorch_model*.bin"
+SETTINGS = ("*.json", "*.txt", "*.model", "*.jinja")
+"""Patterns of the files that are downloaded of a model; the older weights only if it has no others."""
 
 
 def files_of(folder: Path, suffixes: tuple[str, ...]) -> list[Path]:
@@ -61,6 +73,68 @@ def download(field: str, model: str, revision: str | None, **patterns: Any) -> P
         return folder
     with hub_errors(field, model, revision, FinalError, TemporaryError):
         return Path(snapshot_download(model, revision=revision, **patterns))
+
+
+def read_hub_settings(field: str, model: str, revision: str | None) -> Json:
+    """Return the settings (config.json) of a model on the hub, without storing them.
+
+    Raises ConfigError if the hub does not have the model, refuses access or is unreachable.
+    """
+    with hub_errors(field, model, revision, ConfigError, ConfigError):
+        from huggingface_hub import get_session, hf_hub_url
+        from huggingface_hub.utils import (  # type: ignore[attr-defined]
+            build_hf_headers,
+            hf_raise_for_status,
+        )
+
+        # Not `hf_hub_download`: a cache with this file alone looks like that of a downloaded model.
+        response = get_session().get(
+            hf_hub_url(model, ENTRY_FILE, revision=revision),
+            headers=build_hf_headers(),
+            timeout=HUB_SECONDS,
+        )
+        hf_raise_for_status(response)
+        text = response.text
+    try:
+        settings = json.loads(text)
+    except ValueError:
+        settings = None
+    if not isinstance(settings, dict):
+        raise ConfigError(
+            f"{field}: '{model}' has no readable {ENTRY_FILE} on the hub. Use another model."
+        )
+    return settings
+
+
+@dataclass(frozen=True, slots=True)
+class HubFiles:
+    """Files of a model on the hub: bytes to download, bytes of its weights among them, True if it is gated."""
+
+    bytes: int
+    weights: int
+    gated: bool
+
+
+def measure_hub_files(model: str, revision: str | None) -> HubFiles | None:
+    """Return the sizes of a model's files on the hub that would be downloaded; None if the hub does not state them."""
+    with suppress(WaspError), hub_errors("", model, revision, ConfigError, ConfigError):
+        from huggingface_hub import HfApi
+
+        info = HfApi().model_info(
+            model, revision=revision, files_metadata=True, timeout=HUB_SECONDS
+        )
+        sizes = {file.rfilename: file.size or 0 for file in info.siblings or ()}
+        pattern = WEIGHTS
+        if not fnmatch.filter(sizes, WEIGHTS):
+            pattern = OLDER_WEIGHTS
+        weights = sum(sizes[name] for name in fnmatch.filter(sizes, pattern))
+        others = {name for kind in SETTINGS for name in fnmatch.filter(sizes, kind)}
+        return HubFiles(
+            weights + sum(sizes[name] for name in others),
+            weights,
+            bool(getattr(info, "gated", False)),
+        )
+    return None
 
 
 @contextmanager

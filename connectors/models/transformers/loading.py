@@ -12,12 +12,16 @@ from connectors.interfaces.threads import computes_bfloat16, supports_bfloat16
 from connectors.models.transformers import smollm2
 from connectors.models.transformers.hub_files import (
     LOADING,
+    OLDER_WEIGHTS,
+    SETTINGS,
+    WEIGHTS,
     digest_of,
     download,
     files_of,
     weights_of,
 )
 from connectors.models.transformers.model_checks import (
+    NEEDS_CODE,
     Purpose,
     device_name,
     find_model,
@@ -33,7 +37,7 @@ if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 _SETTINGS = (".json", ".txt", ".model", ".jinja")
-_PATTERNS = ["*.json", "*.txt", "*.model", "*.jinja", "*.safetensors"]
+_PATTERNS = [*SETTINGS, WEIGHTS]
 _RETAINED = (
     "bos_token_id",
     "decoder_start_token_id",
@@ -81,7 +85,7 @@ def model_folder(name: str, model: str, options: HfOptions, home: Path | None = 
         folder = download(*where, allow_patterns=_PATTERNS)
         # Only then: most repositories have both forms, and each is gigabytes.
         if not weights_of(folder):
-            folder = download(*where, allow_patterns=[*_PATTERNS, "pytorch_model*.bin"])
+            folder = download(*where, allow_patterns=[*_PATTERNS, OLDER_WEIGHTS])
     require_weights(f"Model '{name}'", folder, FinalError)
     return folder
 
@@ -96,7 +100,7 @@ def check_files(name: str, model: str, options: HfOptions, purpose: Purpose) -> 
     if model in smollm2.CONTENT:
         smollm2.check(where)
         return
-    folder = find_model(where, str(Path(model).expanduser()), options.revision)
+    folder = find_model(where, str(Path(model).expanduser()), options.revision, purpose)
     if folder is not None:
         require_weights(where, folder)
         open_settings(where, folder, purpose)
@@ -180,10 +184,7 @@ def _read(
 
 def _explain_load_error(error: Exception) -> str:
     if "trust_remote_code" in str(error):
-        return (
-            "it needs Python code of its authors, which is never run here. Serve the model with vLLM and use the "
-            "connector openai."
-        )
+        return f"it {NEEDS_CODE}"
     return f"{type(error).__name__}: {first_line(error)}"
 
 

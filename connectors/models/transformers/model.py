@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from connectors.interfaces.addresses import ModelName
 from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import FinalError, MissingPackageError
-from connectors.interfaces.models import Completion, Keep, ModelSpec, Weights, keep_nothing
+from connectors.interfaces.models import (
+    Completion,
+    Keep,
+    ModelSize,
+    ModelSpec,
+    Weights,
+    keep_nothing,
+)
 from connectors.interfaces.prompts import Prompt
 from connectors.interfaces.text_forms import encodable
 from connectors.models.base.options import read_options
@@ -30,6 +37,7 @@ from connectors.models.transformers.loading import (
     model_folder,
 )
 from connectors.models.transformers.model_checks import Purpose
+from connectors.models.transformers.model_sizes import measure_weights
 from connectors.models.transformers.options import HfOptions
 from connectors.models.transformers.prefill import can_prefill, pad
 from connectors.models.transformers.sampling import RowLimit, Sampler, SamplingRequest
@@ -102,6 +110,11 @@ class HfModel:
         """Check options, packages, device and files; ConfigError. Loads no weights."""
         model = cls.from_spec(spec)
         check_files(spec.name, spec.model, model._options, cls.purpose)
+
+    @classmethod
+    def measure_spec(cls, spec: ModelSpec) -> ModelSize | None:
+        """Return the size of the model's weights; None for a bundled model, or if the hub does not state it."""
+        return measure_weights(spec.model, cls.options_of(spec), spec.home)
 
     def __reduce__(self) -> tuple[type[HfModel], tuple[object, ...]]:
         # The other process loads the weights again.

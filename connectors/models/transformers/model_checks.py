@@ -1,4 +1,4 @@
-"""Checks of model folders and hub ids before a run; nothing is downloaded.
+"""Checks of model folders and hub ids before a run; only a few kilobytes are downloaded, and no weights.
 
 A run that lacks a model after its private rows have voted has spent the budget for nothing.
 """
@@ -6,11 +6,19 @@ A run that lacks a model after its private rows have voted has spent the budget 
 from __future__ import annotations
 
 import importlib.util
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from connectors.interfaces.errors import ConfigError, MissingPackageError, WaspError
-from connectors.models.transformers.hub_files import LOADING, cached, hub_errors, weights_of
+from connectors.interfaces.json_values import Json
+from connectors.models.transformers.hub_files import (
+    ENTRY_FILE,
+    LOADING,
+    cached,
+    read_hub_settings,
+    weights_of,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -26,26 +34,69 @@ KINDS: dict[Purpose, tuple[str, ...]] = {
     "classify": ("a classifier", "MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING"),
 }
 """The kind of model for a purpose, and the mappings of transformers with its classes."""
-HUB_SECONDS = 10.0
-ENTRY_FILE = "config.json"
-"""A file that every usable model has."""
+NEEDS_CODE = (
+    "needs Python code of its authors, which is never run here. Serve the model with vLLM and use the connector openai "
+    "with its endpoint, or use another model."
+)
 
 
-def find_model(field: str, model: str, revision: str | None = None) -> Path | None:
+def find_model(
+    field: str, model: str, revision: str | None = None, purpose: Purpose | None = None
+) -> Path | None:
     """Return the local folder of a model, None if it must be downloaded from the hub.
 
-    Raises ConfigError, with `field`, if the model is not available.
+    Raises ConfigError, with `field`, if the model is not available, needs code of its authors, or is not suitable for
+    the purpose. The settings of a model on the hub are read for that; those of a folder by `open_settings`.
     """
     if Path(model).is_dir():
         return Path(model)
     if (folder := cached(model, revision)) and weights_of(folder):
         return folder
-    with hub_errors(field, model, revision, ConfigError, ConfigError):
-        from huggingface_hub import get_hf_file_metadata, hf_hub_url
-
-        # The size of a file shows whether this user has access.
-        get_hf_file_metadata(hf_hub_url(model, ENTRY_FILE, revision=revision), timeout=HUB_SECONDS)
+    settings = read_hub_settings(field, model, revision)
+    refuse_code(field, f"'{model}'", settings)
+    if purpose is not None:
+        _require_kind(field, f"'{model}'", settings, purpose)
     return None
+
+
+def refuse_code(field: str, name: str, settings: Json) -> None:
+    """Raise ConfigError for settings of a model that only Python code of its authors can open."""
+    if not settings.get("auto_map"):
+        return
+    with LOADING:
+        from transformers import CONFIG_MAPPING
+
+        # Many models were published with code before the library knew their kind: it is not needed any more.
+        is_known = settings.get("model_type") in CONFIG_MAPPING
+    if not is_known:
+        raise ConfigError(f"{field}: {name} {NEEDS_CODE}")
+
+
+def _require_kind(field: str, name: str, settings: Json, purpose: Purpose) -> None:
+    """Raise ConfigError if the library does not know the kind of a model, or cannot open it for the purpose."""
+    model_type = settings.get("model_type")
+    if model_type is None:
+        # Models of the first years have none: the library derives it from their name.
+        return
+    kind, *mappings = KINDS[purpose]
+    with LOADING:
+        import transformers
+
+        is_known = model_type in transformers.CONFIG_MAPPING
+        fits = is_known and any(
+            transformers.CONFIG_MAPPING[model_type] in getattr(transformers, mapping)
+            for mapping in mappings
+        )
+    if not is_known:
+        raise ConfigError(
+            f"{field}: {name} is of the kind '{model_type}', which transformers {transformers.__version__} does not "
+            "know. Update transformers, or use another model."
+        )
+    if not fits:
+        raise ConfigError(
+            f"{field}: {name} is of the kind '{model_type}', which transformers cannot open as {kind}. Use another "
+            "model."
+        )
 
 
 def encoder_folder() -> Path:
@@ -84,8 +135,9 @@ def require_weights(field: str, folder: Path, kind: type[WaspError] = ConfigErro
 def open_settings(field: str, folder: Path, purpose: Purpose | None) -> None:
     """Open configuration and tokenizer of a folder; ConfigError if that fails.
 
-    ConfigError also if the model is not suitable for the purpose.
+    ConfigError also if the model needs code of its authors, or is not suitable for the purpose.
     """
+    refuse_code(field, str(folder), settings_of(folder))
     with LOADING:
         import transformers
 
@@ -107,6 +159,17 @@ def open_settings(field: str, folder: Path, purpose: Purpose | None) -> None:
             f"{field}: the model in {folder} is of the kind '{config.model_type}', which transformers cannot open as "
             f"{kind}. Use another model."
         )
+
+
+def settings_of(folder: Path) -> Json:
+    """Return the settings of a folder, empty if they cannot be read, which `open_settings` reports."""
+    try:
+        settings = json.loads((folder / ENTRY_FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    if not isinstance(settings, dict):
+        return {}
+    return settings
 
 
 def device_name(device: str | None) -> str:

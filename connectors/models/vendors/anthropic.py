@@ -28,6 +28,7 @@ class AnthropicModel(VendorModel[VendorOptions]):
     url: ClassVar[str] = "https://api.anthropic.com"
     key: ClassVar[str] = "env:ANTHROPIC_API_KEY"
     path = "/v1/messages"
+    models_path: ClassVar[str] = "/v1/models"
 
     def open_client(self, address: Address) -> Client:
         """Return a client of an endpoint."""

@@ -1,16 +1,19 @@
 """Calls of paid language models through the vendors' SDKs: the part that all vendors share."""
 
+import asyncio
 import importlib
 import importlib.util
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import ModuleType
 from typing import Any, ClassVar, Generic, Self, TypeVar
+from urllib.parse import quote
 
 from connectors.interfaces.content_keys import canonical
-from connectors.interfaces.errors import MissingPackageError
+from connectors.interfaces.errors import ConfigError, MissingPackageError, UncheckedError
 from connectors.interfaces.json_values import Json
 from connectors.interfaces.models import Completion, Keep, ModelSpec, keep_nothing
 from connectors.interfaces.prompts import Prompt
@@ -47,6 +50,11 @@ A request for several completions has the same form: a completion may be one of 
 CONNECT_SECONDS = 10.0
 """Longest time to connect. Shorter than a call's, because only a call that was sent may have been billed."""
 
+LIST_SECONDS = 10.0
+"""Longest time to wait for a vendor's list of models."""
+MISSING = 404
+"""HTTP status of a model that a vendor does not list."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -54,7 +62,8 @@ class VendorModel(ABC, Generic[Options]):
     """A language model behind an API; a subclass opens clients of its SDK and sends requests.
 
     The extra `extra` installs the package `sdk`. `url` and `key`: the vendor's address and the reference to its key;
-    `path`: that of requests below the address; `most_choices`: completions that the API returns for one request.
+    `path`: that of requests below the address; `models_path`: that of the list of models, empty without one;
+    `most_choices`: completions that the API returns for one request.
 
     Prompts are sent over all endpoints, in an event loop of a helper thread; each completion is passed on when it
     arrives. Threads can call `complete` concurrently and share the endpoints' limiters. Contains no key: keys are
@@ -67,6 +76,7 @@ class VendorModel(ABC, Generic[Options]):
     url: ClassVar[str]
     key: ClassVar[str]
     path: str = ""
+    models_path: ClassVar[str] = ""
     most_choices: ClassVar[int] = 1
     options_type: ClassVar[type[VendorOptions]] = VendorOptions
     model_type: ClassVar[object] = str
@@ -114,6 +124,61 @@ class VendorModel(ABC, Generic[Options]):
             if not is_block(address.key):
                 model.secret(address)
 
+    @classmethod
+    def check_listed(cls, spec: ModelSpec) -> None:
+        """Check that the vendor lists the model, by one free request; an endpoint of another host is not asked.
+
+        Raises ConfigError if it does not, UncheckedError if that is unknown.
+        """
+        if not cls.models_path or not all(map(importlib.util.find_spec, (cls.sdk, "aiohttp"))):
+            return
+        model = cls.from_spec(spec)
+        url = cls.vendor_of(spec.model).url
+        for address in model.options.endpoints:
+            if address.url == url:
+                model.require_listed(address)
+
+    def require_listed(self, address: Address) -> None:
+        """Ask an address for this model; errors as `check_listed`."""
+        where = f"Model '{self.name}'"
+        try:
+            self.secret(address)
+        except ConfigError:
+            # A Secret block is read when the run starts; `check_spec` reports a missing variable.
+            if not is_block(address.key):
+                return
+            raise UncheckedError(
+                f"{where}: unknown whether {address.host} lists '{self.model}' (key in a Secret block)"
+            ) from None
+        try:
+            # In a thread: an event loop, such as a notebook's, may run in this one.
+            with ThreadPoolExecutor(1, "wasp-list") as thread:
+                thread.submit(asyncio.run, self._retrieve(address)).result()
+            return
+        except TimeoutError:
+            status = 0
+        except self.failures as error:
+            status = self.read_failure(error).status
+        if status == MISSING:
+            raise ConfigError(
+                f"{where}: {address.host} does not list '{self.model}' (any more, or for this key). Name a model that "
+                "it offers."
+            )
+        reason = "unreachable"
+        if status:
+            reason = f"HTTP {status}"
+        raise UncheckedError(
+            f"{where}: unknown whether {address.host} lists '{self.model}' ({reason})"
+        )
+
+    async def _retrieve(self, address: Address) -> None:
+        client = self.open_client(address)
+        path = f"{self.models_path}/{quote(self.model, safe='')}"
+        try:
+            await asyncio.wait_for(client.get(path, cast_to=object), LIST_SECONDS)
+        finally:
+            await client.close()
+
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.name, self.model, self.options)
 
@@ -127,6 +192,12 @@ class VendorModel(ABC, Generic[Options]):
             **self.options.decoding,
         }
         return canonical(settings)
+
+    @property
+    def is_at_vendor(self) -> bool:
+        """True if prompts go to the vendor's own address, which bills each call."""
+        url = self.vendor_of(self.model).url
+        return any(address.url == url for address in self.options.endpoints)
 
     @property
     def destinations(self) -> tuple[str, ...]:

@@ -61,6 +61,9 @@ class Client(Protocol):
     async def post(self, path: str, *, body: Json, cast_to: type[object]) -> object:
         """Send a request; return the JSON of the response."""
 
+    async def get(self, path: str, *, cast_to: type[object]) -> object:
+        """Request a document; return its JSON."""
+
     async def close(self) -> None:
         """Close the connections."""
 

@@ -112,6 +112,7 @@ class OpenAIModel(ChatModel[OpenAIOptions]):
     sdk: ClassVar[str] = "openai"
     url: ClassVar[str] = "https://api.openai.com/v1"
     key: ClassVar[str] = "env:OPENAI_API_KEY"
+    models_path: ClassVar[str] = "/models"
     options_type: ClassVar[type[VendorOptions]] = OpenAIOptions
 
     def __init__(self, name: str, model: str, options: OpenAIOptions) -> None:

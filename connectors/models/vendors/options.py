@@ -1,5 +1,6 @@
 """Options of paid language models, checked before any call."""
 
+import os
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import field
@@ -119,8 +120,9 @@ class VendorOptions:
     of the completion. edition: any text; change it when the same model name gets new weights, to request all
     completions again.
 
-    endpoint, endpoints: base URLs, or {url, key} each. key: reference to the key (see `secrets`). concurrency: maximum
-    calls in flight per endpoint. timeout: seconds per call. tries: maximum calls per prompt. price: see `TokenPrice`.
+    endpoint, endpoints: base URLs, env:NAME of a variable with one, or {url, key} each. key: reference to the key (see
+    `secrets`). concurrency: maximum calls in flight per endpoint. timeout: seconds per call. tries: maximum calls per
+    prompt. price: see `TokenPrice`.
     """
 
     # A whole number stays one: the identity of stored completions contains the number as it was written.
@@ -203,13 +205,27 @@ def _addresses(spec: ModelSpec, key: str, vendor_url: str) -> tuple[Address, ...
     )
 
 
+def _read_url(where: str, url: str) -> str:
+    """Return a URL; for `env:NAME` the variable's value."""
+    kind, _, variable = url.partition(":")
+    if kind != "env":
+        return url
+    value = os.environ.get(variable, "").strip()
+    if not value:
+        raise ConfigError(
+            f"{where}: endpoint is {url}, but the environment variable {variable} is not set. Set it to the URL of a "
+            "server of this model, such as http://localhost:8000/v1."
+        )
+    return value
+
+
 def _address(where: str, entry: object, key: str, vendor_url: str) -> tuple[str, str]:
     if isinstance(entry, str):
         entry = {"url": entry}
     if not isinstance(entry, Mapping):
         raise ConfigError(f"{where}: endpoints must be URLs, or a mapping with url and key each.")
     refuse_names(f"{where}: endpoints has", entry, ("url", "key"))
-    url = str(entry.get("url") or vendor_url).rstrip("/")
+    url = _read_url(where, str(entry.get("url") or vendor_url)).rstrip("/")
     own_key = entry.get("key") or key
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from flows.catalog import find_method
 from flows.compare.cells import Cell, cells_of
 from flows.compare.config import CompareConfig
 from flows.config.files import load_config
@@ -69,9 +70,44 @@ def test_every_cell_has_the_settings_of_the_paper(
                 else config.parties.registry.rpartition("-")[2]
             )
             assert rows == (100 if number not in (2, 10) else "0/parties.yaml"), cell.name
-        assert all(plm.connector == ("openai" if number == 3 else "hf") for plm in config.plms), (
-            cell.name
-        )
+        for plm in config.plms:
+            # ChatGLM3 needs code of its authors, so that a server writes its texts.
+            is_served = number == 3 or plm.name == "chatglm3-6b"
+            assert plm.connector == ("openai" if is_served else "hf"), cell.name
+            assert bool(plm.endpoint) == (plm.name == "chatglm3-6b"), cell.name
+
+
+PAID = (
+    "papers/wasp#table_3",
+    "papers/wasp#figure_3",
+    "papers/dp_kps#compare_dp_kps_dbpedia",
+    "papers/dp_kps#compare_dp_kps_mimic",
+)
+
+
+@pytest.mark.parametrize("name", PAID)
+def test_rows_of_closed_models_name_models_of_today_and_say_so(name: str) -> None:
+    config = load_config(CompareConfig, Path(name), ["seeds=[0]"])
+    differs = {row.name: row.differs for row in config.rows}
+    for cell in cells_of(config):
+        for plm in cell.config.models:
+            if plm.connector in ("openai", "anthropic"):
+                assert plm.listed_price is not None, f"{plm.model} is not in the list of prices"
+        # GPT-4o is the only model of the papers that is still sold.
+        others = [plm.name for plm in cell.config.models if plm.name not in ("gpt-4o", "clerk")]
+        assert differs[cell.row] or not others, cell.name
+
+
+def test_a_public_benchmark_has_no_cap(home: Path) -> None:
+    config = load_config(
+        CompareConfig, Path("papers/dp_kps#compare_dp_kps_dbpedia"), ["seeds=[0, 1]"]
+    )
+    for cell in cells_of(config):
+        if cell.config.private is not None:
+            assert cell.config.private.is_public_source, cell.name
+    for name in ("dp_kps_dbpedia", "dp_kps_dbpedia_here", "dp_kps_mtsamples_here"):
+        run = load_config(find_method("dp_kps").config, Path(f"papers/dp_kps#{name}"), [])
+        assert run.private.is_public_source, name
 
 
 def test_the_same_cell_has_the_same_figure_in_every_table() -> None:

@@ -32,6 +32,7 @@ PLAIN = {
             "VocabularyChoice.rank",
         ),
         *("RowsRef.text", "RowsRef.label", "RowsRef.person"),
+        *("PartitionChoice.text", "PartitionChoice.label", "PartitionChoice.person"),
     },
     "read with the path of their table, which is no database on a server": {
         "Rows.query",
@@ -107,6 +108,10 @@ PLAIN = {
             "TaskCard.contrastive",
             "TaskCard.good_only",
             "TaskCard.list_heading",
+            "PhraseExampleForm.phrases",
+            "PhraseExampleForm.text",
+            "PhraseExample.phrases",
+            "PhraseExample.text",
         ),
         *("Label.name", "Label.description", "Label.words", "HfOptions.template", "HfOptions.stop"),
     },

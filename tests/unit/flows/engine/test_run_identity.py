@@ -3,6 +3,7 @@
 import json
 import lzma
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +11,19 @@ import pytest
 
 from connectors.interfaces.errors import ConfigError
 from flows.catalog import find_flow
-from flows.config.files import check_config, read_stored
+from flows.config.files import check_config, load_config, read_stored
 from flows.config.task_files import load_task
-from flows.engine.prepare import Prepared, explain_change, prepare
+from flows.engine.prepare import Prepared, explain_change, guarantee_of, prepare
 from flows.engine.run_identity import (
     LAYOUTS,
     RunParts,
+    find_name,
     require_resumable,
     settings_of,
     stored_settings,
 )
 from flows.engine.run_manifest import open_manifest
+from flows.engine.warnings import warnings_of
 from flows.runtime.locations import with_locations
 from flows.runtime.manifest import initial_values, read_manifest, written_by
 from flows.runtime.stores import open_artifacts, open_ledger
@@ -208,3 +211,53 @@ def assert_named(state: Path, run_id: str, part: str, folder: Path) -> None:
     assert f"Run {run_id} cannot be resumed: its {part} changed" in message
     assert "It was written by version 0.2.0; this is version" in message
     assert open_ledger(state).status("support-desk-demo").spent == spent
+
+
+def test_a_run_from_before_tasks_had_lines_of_lists_is_found() -> None:
+    card = load_task("dbpedia14")
+    assert len(card.phrase_examples) == 2
+    config = load_config(find_flow("dp_kps").config, Path("papers/dp_kps#dp_kps_dbpedia_here"), [])
+    settings = settings_of(config.without_rows())
+    parts = RunParts("dp_kps", settings, card, [["smollm2", "identity", "list"]], "", "", ())
+    current, arranged = find_name(parts, "run", True, lambda _: False)
+    assert arranged.card == card
+    earlier = replace(parts, card=replace(card, phrase_examples=()))
+    earlier_id = find_name(earlier, "run", True, lambda _: False)[0]
+    assert earlier_id != current
+    run_id, arranged = find_name(parts, "run", True, lambda name: name == earlier_id)
+    assert (run_id, arranged.card.phrase_examples) == (earlier_id, ())
+    # Lines that no prompt has are no part of a run.
+    for flow, is_listed in (("dp_kps", False), ("wasp", True)):
+        names = {
+            find_name(replace(each, flow=flow), "run", is_listed, lambda _: False)[0]
+            for each in (parts, earlier)
+        }
+        assert len(names) == 1, flow
+
+
+def test_lists_that_begin_with_lines_of_another_task_are_warned_about(
+    home: Path, tmp_path: Path
+) -> None:
+    plms = [{"name": "small", "connector": "hf", "model": "smollm2"}]
+    task = tmp_path / "own.yaml"
+    text = "name: own\nitem: letter\nlabels: [a, b]\n"
+    words = "no instructions.phrase_examples, so prompts of small begin with two lines of a support"
+
+    def warnings(**changes: object) -> str:
+        values = [f"{name}={json.dumps(value)}" for name, value in changes.items()]
+        config = load_config(
+            find_flow("dp_kps").config, Path("dp_kps_here"), ["test=null", *values]
+        )
+        return " ".join(warnings_of(config, load_task(config.task), guarantee_of(config)))
+
+    task.write_text(text)
+    assert words in warnings(task=str(task), plms=plms)
+    chat = [plms[0] | {"style": "chat"}]
+    assert words not in warnings(task=str(task), plms=chat)
+    assert words not in warnings(plms=plms), "the lines fit the shipped support desk"
+    line = "{phrases: [dear, rain], text: 'Dear Ann, we had rain.'}"
+    task.write_text(f"{text}instructions: {{phrase_examples: [{line}]}}\n")
+    assert words not in warnings(task=str(task), plms=plms)
+    task.write_text(f"{text}instructions: {{phrase_examples: [{line.replace('rain.', 'sun.')}]}}\n")
+    with pytest.raises(ConfigError, match="the text lacks one of its phrases"):
+        load_task(task)

@@ -78,3 +78,12 @@ def test_mlflow_gets_the_counts_by_model_and_reason() -> None:
     numbers = facts.metrics()
     names = ("cut", "several", "left_out_format", "calls_from_others", "calls_short_prompts")
     assert [numbers[f"{name}/gpt-4o"] for name in names] == [2.0, 3.0, 4.0, 5.0, 6.0]
+
+
+def test_mlflow_gets_the_share_of_phrases_that_texts_contain() -> None:
+    facts = replace(
+        one_iteration(0), phrases={"small": 20, "idle": 4}, phrases_used={"small": 5, "idle": 0}
+    )
+    numbers = facts.metrics()
+    assert (numbers["phrases_used/small"], numbers["phrases_used/idle"]) == (0.25, 0.0)
+    assert not any(name.startswith("phrases_used") for name in one_iteration(0).metrics())

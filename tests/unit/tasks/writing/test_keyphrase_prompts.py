@@ -4,8 +4,14 @@ from collections import Counter
 from dataclasses import replace
 
 from connectors.interfaces.prompts import Seeded
-from tasks.writing.keyphrase_prompts import Seeding, ShownText, seeded
-from tasks.writing.prompts import Call, Label, TaskCard, Turn
+from tasks.writing.keyphrase_prompts import (
+    Seeding,
+    ShownText,
+    count_used,
+    seeded,
+    without_idle_examples,
+)
+from tasks.writing.prompts import Call, Label, PhraseExample, TaskCard, Turn
 
 CARD = TaskCard(
     "notes", "discharge note", (Label("heart", "of the heart"), Label("lung")), max_tokens=50
@@ -45,6 +51,41 @@ def test_a_listed_prompt_ends_with_its_phrases_after_examples_with_theirs() -> N
     )
     lines = seeded(CARD, listed, Seeding(SEQUENCES, shown)).text.splitlines()
     assert lines[1:] == ["1. stent: A stent was placed.", "2. angina, heart failure:"]
+
+
+def test_a_list_begins_with_the_lines_of_its_task() -> None:
+    listed = replace(call("heart", 0), turn=Turn(plm_index=0, iteration=0, listed=True))
+    examples = (
+        PhraseExample(("stent", "placed"), "A stent was\nplaced."),
+        PhraseExample(("cough",), "No cough."),
+    )
+    own = replace(CARD, phrase_examples=examples)
+    lines = seeded(own, listed, Seeding(SEQUENCES)).text.splitlines()
+    assert lines == [
+        "Real examples of a discharge note, each after the words it contains.",
+        "1. stent, placed: A stent was placed.",
+        "2. cough: No cough.",
+        "3. angina, heart failure:",
+    ]
+    shown = (ShownText("A bypass.", "heart", ("bypass",)),)
+    lines = seeded(own, listed, Seeding(SEQUENCES, shown)).text.splitlines()
+    assert lines[1:] == ["1. bypass: A bypass.", "2. angina, heart failure:"], "released ones first"
+    assert seeded(own, call("heart", 0), Seeding(SEQUENCES)) == seeded(
+        CARD, call("heart", 0), Seeding(SEQUENCES)
+    ), "an instruction has no lines"
+
+
+def test_lines_of_a_task_belong_to_the_lists_of_dp_kps_alone() -> None:
+    own = replace(CARD, phrase_examples=(PhraseExample(("cough",), "No cough."),))
+    assert without_idle_examples(own, "dp_kps", is_listed=True) == own
+    assert without_idle_examples(own, "dp_kps", is_listed=False) == CARD
+    assert without_idle_examples(own, "wasp", is_listed=True) == CARD
+
+
+def test_used_phrases_are_whole_words_in_any_case_and_each_counts_once() -> None:
+    text = "Heart-failure after a STENT; no aortas."
+    assert count_used(text, ("heart failure", "stent", "stent", "aorta", "cough")) == 2
+    assert count_used("", ("stent",)) == 0
 
 
 def test_models_take_the_sequences_of_a_class_in_turn_and_begin_again() -> None:

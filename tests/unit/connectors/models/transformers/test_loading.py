@@ -16,6 +16,7 @@ import pytest
 from connectors.interfaces.errors import ConfigError, FinalError, TemporaryError
 from connectors.interfaces.models import ModelSpec
 from connectors.interfaces.prompts import Prompt
+from connectors.models.transformers.hub_files import HubFiles, measure_hub_files
 from connectors.models.transformers.model import HfModel
 from connectors.models.transformers.model_checks import find_model
 from tests.support.models.tiny import tiny_models as tiny_models
@@ -41,18 +42,26 @@ def cache(tmp_path, monkeypatch) -> Path:
 
 @pytest.fixture
 def hub(cache, monkeypatch) -> Iterator[dict[str, object]]:
-    """A hub on loopback that answers every question with one status and error code."""
+    """A hub on loopback that answers every question with one status, error code and JSON value."""
     from huggingface_hub import constants
 
-    answer: dict[str, object] = {"status": 404, "code": "RepoNotFound"}
+    answer: dict[str, object] = {"status": 404, "code": "RepoNotFound", "body": {}}
 
     class Hub(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
+            body = json.dumps(answer["body"]).encode()
             self.send_response(int(str(answer["status"])))
             self.send_header("X-Error-Code", str(answer["code"]))
-            for name, value in (("ETag", "x"), ("X-Repo-Commit", COMMIT), ("Content-Length", "0")):
+            length = str(len(body))
+            for name, value in (
+                ("ETag", "x"),
+                ("X-Repo-Commit", COMMIT),
+                ("Content-Length", length),
+            ):
                 self.send_header(name, value)
             self.end_headers()
+            if self.command == "GET":
+                self.wfile.write(body)
 
         do_HEAD = do_GET
 
@@ -121,8 +130,50 @@ def test_a_model_of_the_hub_is_requested_before_a_run(hub):
         hub.update(status=status, code=code)
         with pytest.raises(ConfigError, match=message):
             find_model("student.model", "some/model", revision)
-    hub.update(status=200, code="")
+    hub.update(status=200, code="", body=["no settings"])
+    with pytest.raises(ConfigError, match="'some/model' has no readable config.json on the hub"):
+        find_model("student.model", "some/model")
+    hub.update(body={"model_type": "bert"})
     assert find_model("student.model", "some/model") is None, "it must be downloaded"
+
+
+CHATGLM = {"auto_map": {"AutoModel": "modeling_chatglm.Model"}, "model_type": "chatglm"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (CHATGLM, "Model 'tiny': 'some/model' needs Python code of its authors.* Serve the model"),
+        ({"model_type": "homemade"}, "of the kind 'homemade', which transformers .* does not know"),
+        ({"model_type": "bert"}, None),
+        ({"model_type": "vit"}, "which transformers cannot open as a language model"),
+        ({"model_type": "llama"}, None),
+        # Published with code before the library knew the kind, and opened without it today.
+        ({"model_type": "falcon", "auto_map": CHATGLM["auto_map"]}, None),
+        ({"architectures": ["GPT2LMHeadModel"]}, None),
+    ],
+)
+def test_the_settings_on_the_hub_decide_before_a_run(hub, cache, settings, message):
+    hub.update(status=200, code="", body=settings)
+    spec = ModelSpec("tiny", "hf", "some/model")
+    if message is None:
+        HfModel.check_spec(spec)
+    else:
+        with pytest.raises(ConfigError, match=message):
+            HfModel.check_spec(spec)
+    assert not list(cache.rglob("config.json")), "the cache would look like that of a whole model"
+
+
+def test_sizes_are_of_the_files_that_would_be_downloaded(hub):
+    sizes = {"config.json": 1, "model.safetensors": 20, "pytorch_model.bin": 30, "onnx/m.onnx": 40}
+    siblings = [{"rfilename": name, "size": size} for name, size in sizes.items()]
+    hub.update(status=200, code="", body={"id": "some/model", "siblings": siblings})
+    assert measure_hub_files("some/model", None) == HubFiles(bytes=21, weights=20, gated=False)
+    siblings.pop(1)
+    hub.update(body={"id": "some/model", "siblings": siblings, "gated": "manual"})
+    assert measure_hub_files("some/model", None) == HubFiles(bytes=31, weights=30, gated=True)
+    hub.update(status=503)
+    assert measure_hub_files("some/model", None) is None
 
 
 def test_a_hub_that_does_not_answer_is_worth_another_try(hub, monkeypatch):
@@ -186,6 +237,11 @@ def test_code_of_a_models_authors_is_not_run_unasked(with_code, tmp_path):
     with pytest.raises(FinalError, match="never run here"):
         opened(with_code).complete(ASKED)
     assert not (tmp_path / "ran").exists()
+
+
+def test_a_folder_that_needs_code_is_refused_before_a_run(with_code):
+    with pytest.raises(ConfigError, match=f"{with_code} needs Python code of its authors"):
+        HfModel.check_spec(ModelSpec("tiny", "hf", str(with_code)))
 
 
 def test_a_damaged_folder_is_final(tiny_models, tmp_path):
