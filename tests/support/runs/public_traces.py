@@ -85,15 +85,20 @@ TIMED_MANIFESTS = ("_student.json.json", "_report.html.json")
 
 def without_progress_under_way(lines: Sequence[str]) -> list[str]:
     """Return the lines of an output, of each work's progress only the last: how many there are depends on the time."""
-    last = {
-        found[1]: number for number, line in enumerate(lines) if (found := PROGRESS.match(line))
-    }
-    kept = []
-    for number, line in enumerate(lines):
-        found = PROGRESS.match(line)
-        if found is None or last[found[1]] == number:
-            kept.append(line)
-    return kept
+    names = [_work_of(line) for line in lines]
+    last = {name: number for number, name in enumerate(names)}
+    return [
+        line
+        for number, (name, line) in enumerate(zip(names, lines, strict=True))
+        if name is None or last[name] == number
+    ]
+
+
+def _work_of(line: str) -> str | None:
+    match = PROGRESS.match(line)
+    if match is None:
+        return None
+    return match[1]
 
 
 def traces(home: Path, printed: str) -> dict[str, list[str]]:
