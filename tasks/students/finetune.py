@@ -36,12 +36,6 @@ if TYPE_CHECKING:
 
 _RATE_POOLED, _RATE_STANDARD = 1e-4, 5e-5
 _PATIENCE, _WARM_UP, _BUCKET = 2, 0.1, 50
-_MIN_TOKENS = 64
-"""Row length from which bfloat16 pays on a processor that computes it: below, converting the weights costs more.
-
-A step of MiniLM on 32 texts, bfloat16 by float32, on a Xeon with AMX: 1.06 to 1.18 with 40 tokens, 0.89 with 86, 0.70
-with 241.
-"""
 
 
 def finetune(job: Job, folder: Path) -> Trained:
@@ -99,9 +93,8 @@ def _trainable(job: Job, network: Transformer, encoded: list[list[int]]) -> Netw
     spec = job.spec
 
     def logits(ids: list[list[int]]) -> Tensor:
-        tokens, mask = _padded(network, ids)
-        with _autocast(tokens.shape[1]):
-            return network.logits(tokens, mask)
+        with _autocast():
+            return network.logits(*_padded(network, ids))
 
     rate = _RATE_POOLED
     if network.features is None:
@@ -158,11 +151,10 @@ def _forward(
     network.modules.eval()
     order = np.argsort([len(ids) for ids in encoded], kind="stable")
     pieces = []
-    with torch.no_grad():
+    with torch.no_grad(), _autocast():
         for start in range(0, len(order), size):
-            tokens, mask = _padded(network, [encoded[row] for row in order[start : start + size]])
-            with _autocast(tokens.shape[1]):
-                pieces.append(compute(tokens, mask).float().cpu().numpy())
+            ids = [encoded[row] for row in order[start : start + size]]
+            pieces.append(compute(*_padded(network, ids)).float().cpu().numpy())
     if not pieces:
         if network.features is None:
             return np.zeros((0, network.modules.num_labels), dtype=np.float32)
@@ -186,14 +178,10 @@ def _device() -> torch.device:
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
-def uses_bfloat16(tokens: int) -> bool:
-    """Return True if a batch of rows of this many tokens is computed in bfloat16, because that is faster."""
-    return _device().type != "cpu" or (computes_bfloat16() and tokens >= _MIN_TOKENS)
-
-
-def _autocast(tokens: int) -> AbstractContextManager[None]:
-    """Compute a batch in the faster precision; weights stay float32."""
+def _autocast() -> AbstractContextManager[None]:
+    """Compute in bfloat16 where the processor is faster in it; weights stay float32."""
+    device = _device().type
     context: AbstractContextManager[None] = import_torch().autocast(
-        _device().type, import_torch().bfloat16, enabled=uses_bfloat16(tokens)
+        device, import_torch().bfloat16, enabled=device != "cpu" or computes_bfloat16()
     )
     return context

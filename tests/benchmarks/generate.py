@@ -17,9 +17,9 @@ import pandas as pd
 import connectors
 from connectors.interfaces.models import Completion, ModelSpec
 from connectors.interfaces.prompts import Prompt
+from connectors.interfaces.threads import computes_bfloat16
 from connectors.models.transformers.model import HfModel
 from flows.config.task_files import load_task
-from tasks.students.finetune import uses_bfloat16
 from tasks.writing.prompts import LIST_END, Call, Turn, prompt_for
 from tests.benchmarks.embed import shipped, threads
 from tests.benchmarks.goals import toward
@@ -55,12 +55,12 @@ def generate(tiny: bool) -> list[Line]:
             lines.append(_precision(case, chosen, taken))
             for dtype, seconds in taken.items():
                 times[dtype].append(statistics.median(seconds))
+        tuned = PRECISIONS[computes_bfloat16()]
         for words in WORDS:
             batch = _tuned(words)
-            chosen_here = PRECISIONS[uses_bfloat16(batch["input_ids"].shape[1])]
             works = {dtype: _tuning(dtype, batch) for dtype in PRECISIONS}
             taken = in_turns(works, rounds, time.process_time)
-            lines.append(_precision(f"fine-tuning step, {words} words", chosen_here, taken))
+            lines.append(_precision(f"fine-tuning step, {words} words", tuned, taken))
         # A text of 30 tokens: its share of the prompts, and 30 steps of which a batch of 24 shares each.
         better = min(PRECISIONS, key=lambda dtype: times[dtype][0] / 8 + 30 * times[dtype][1] / 24)
         for count, per_prompt, goal in (

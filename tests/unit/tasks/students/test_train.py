@@ -3,10 +3,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 
 from connectors.interfaces.errors import ArtifactError, ConfigError, InputError, MissingPackageError
-from tasks.students import finetune
 from tasks.students.loop import accuracy_and_loss, split
 from tasks.students.spec import StudentSpec, TrainingRows
 from tasks.students.train import evaluate, load_student, train_student, units_of_work
@@ -242,14 +240,3 @@ def test_scores_count_each_class_and_the_mean_leaves_out_those_that_do_not_occur
     )
     (other,) = set(CLASSES) - set(number)
     assert set(scores["per_class"][other].values()) == {0}
-
-
-@pytest.mark.parametrize(
-    ("faster", "tokens", "expected"), [(True, 20, False), (True, 200, True), (False, 200, False)]
-)
-def test_short_rows_are_computed_in_float32(
-    monkeypatch: pytest.MonkeyPatch, faster: bool, tokens: int, expected: bool
-) -> None:
-    monkeypatch.setattr(finetune, "computes_bfloat16", lambda: faster)
-    monkeypatch.setattr(finetune, "_device", lambda: torch.device("cpu"))
-    assert finetune.uses_bfloat16(tokens) is expected
