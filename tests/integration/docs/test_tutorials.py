@@ -12,6 +12,7 @@ from flows.cli import start
 from flows.config.extends import SHIPPED
 from flows.config.files import check_config
 from flows.config.task_files import SHIPPED as TASKS
+from flows.config.task_files import TaskFile
 from flows.data.recipes import Recipe
 from flows.runtime.server_policy import ServerPolicy
 from tests.support.paths import ROOT
@@ -75,6 +76,10 @@ def test_the_settings_of_a_guide_are_accepted_by_the_plan(
         return
     if values.keys() <= Recipe.model_fields.keys():
         check_config(Recipe, values, "recipe.yaml")
+        return
+    if values.keys() <= TaskFile.model_fields.keys():
+        task = yaml.safe_load((TASKS / "support_desk.yaml").read_text())
+        check_config(TaskFile, task | values, "task.yaml")
         return
     monkeypatch.chdir(tmp_path)
     for name in ("notes.csv", "held_out.csv"):
