@@ -3,6 +3,7 @@
 _SHORT = 10
 _MINUTE = 60
 _HOUR = 3600
+_KILOBYTE = 10**3
 _MEGABYTE = 10**6
 _GIGABYTE = 10**9
 
@@ -14,10 +15,12 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}"
 
 
-def sized(number: int) -> str:
-    """Return a number of bytes in GB or, below a tenth of one, in MB."""
-    if number < _GIGABYTE // 10:
-        return f"{number / _MEGABYTE:.0f} MB"
+def sized(number: float) -> str:
+    """Return a number of bytes in kB, MB or GB."""
+    if number < _MEGABYTE:
+        return f"{number / _KILOBYTE:.0f} kB"
+    if number < _GIGABYTE:
+        return f"{number / _MEGABYTE:.1f} MB"
     return f"{number / _GIGABYTE:.1f} GB"
 
 

@@ -86,7 +86,6 @@ def _obtain(folder: DataFolder, name: str, yes: bool) -> Json:
 
 
 def _listing(folder: DataFolder) -> Json:
-    from flows.data.progress import readable_size
     from flows.data.recipes import read_recipe, recipe_names
 
     sets = []
@@ -96,7 +95,7 @@ def _listing(folder: DataFolder) -> Json:
             {
                 "name": name,
                 "title": recipe.title,
-                "size": readable_size(recipe.size),
+                "size": recipe.size_text,
                 "licence": recipe.licence,
                 "files": list(recipe.outputs),
                 "state": folder.state(recipe),

@@ -16,7 +16,6 @@ from connectors.interfaces.errors import ArtifactError, ConfigError, InputError,
 from connectors.interfaces.json_values import Json
 from flows.data.download import Downloads, Fetched
 from flows.data.preparation import build_tables, check_outputs, file_digest, write_rows
-from flows.data.progress import readable_size
 from flows.data.readers import read_file
 from flows.data.recipes import Recipe, Source
 from flows.data.rows import Row, Rows
@@ -202,7 +201,7 @@ def describe(name: str, recipe: Recipe, folder: Path) -> str:
     lines = [
         ("contents", recipe.about),
         *(("origin", base) for base in dict.fromkeys(origins)),
-        ("size", f"{counted(len(files), 'file')}, {readable_size(recipe.size)}"),
+        ("size", f"{counted(len(files), 'file')}, {recipe.size_text}"),
         ("licence", recipe.licence),
         ("cite", recipe.citation),
         ("folder", str(folder)),

@@ -4,21 +4,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from connectors.interfaces.counts import duration
+from connectors.interfaces.counts import duration, sized
 from flows.config.environment import environment
 from flows.runtime.library_output import terminal
 from flows.runtime.terminal_progress import EVERY_SECONDS, display
-
-MEGABYTE = 1e6
-
-
-def readable_size(size: float | None) -> str:
-    """Return a size in kB or MB; a sentence if it is not known."""
-    if size is None:
-        return "size not known before the transfer"
-    if size < MEGABYTE:
-        return f"{size / 1000:,.0f} kB"
-    return f"{size / MEGABYTE:,.1f} MB"
 
 
 class Progress:
@@ -48,11 +37,11 @@ class Progress:
     def __str__(self) -> str:
         seconds = max(time.monotonic() - self._began, 1e-3)
         rate = (self.done - self._before) / seconds
-        parts = [readable_size(self.done)]
+        parts = [sized(self.done)]
         if self.size:
-            parts = [f"{readable_size(self.done)} of {readable_size(self.size)}"]
+            parts = [f"{sized(self.done)} of {sized(self.size)}"]
         if rate:
-            parts.append(f"{readable_size(rate)}/s")
+            parts.append(f"{sized(rate)}/s")
         if rate and self.size and self.done < self.size:
             parts.append(f"{duration((self.size - self.done) / rate)} left")
         return f"{self.name}: {', '.join(parts)}"

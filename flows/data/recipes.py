@@ -9,6 +9,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
+from connectors.interfaces.counts import sized
 from connectors.interfaces.errors import ConfigError, nearest
 from connectors.rows.recipe_outputs import RECIPES, recipe_for
 from flows.config.files import check_config
@@ -49,7 +50,7 @@ class SourceFile(Strict):
     )
     members_sha256: Sha256 | None = Field(
         None,
-        description="For an archive: SHA-256 of the list of its members. GitHub packs an archive anew for each "
+        description="For an archive: SHA-256 of the list of its members. GitHub packs an archive again for each "
         "request, so its bytes may change while its files do not.",
     )
     columns: dict[str, str | int] = Field(
@@ -157,6 +158,13 @@ class Recipe(Strict):
         if len(known) < len(sizes):
             return None
         return sum(known)
+
+    @property
+    def size_text(self) -> str:
+        """The size of all files for a reader."""
+        if self.size is None:
+            return "size not known before the transfer"
+        return sized(self.size)
 
 
 def recipe_names() -> list[str]:

@@ -91,7 +91,7 @@ def is_up(tools: RunTools, card: TaskCard, plm: str, iteration: int) -> bool:
 
 
 def measure_speed(config: AnyConfig, home: Path, plm: str) -> None:
-    """Let a model write the first texts of the run, so many as an estimate of its speed needs; they are cached."""
+    """Let a model write the first texts of the run, as many as an estimate of its speed needs; they are cached."""
     card = load_task(config.task)
     tools = RunTools(config, home)
     model = tools.model(plm)

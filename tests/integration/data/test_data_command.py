@@ -8,14 +8,13 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 import yaml
 
 from tests.support.environment import without_settings
-from tests.support.servers.files import FileServer, file_server
+from tests.support.servers.files import FileServer, file_server, recipe_values
 
 ROWS = b"text,label\n" + b"".join(b"made up text %d,%d\n" % (n, n % 2) for n in range(5000))
 WASP = [sys.executable, "-m", "wasp"]
@@ -31,21 +30,7 @@ def origin() -> Iterator[FileServer]:
 @pytest.fixture
 def command(origin: FileServer, tmp_path: Path) -> list[str]:
     """Return the command that fetches a set of a user's own recipe."""
-    values: dict[str, Any] = {
-        "title": "Made-up rows",
-        "about": "Rows of a test.",
-        "licence": "CC0",
-        "citation": "None.",
-        "sources": {
-            "rows": {
-                "base": f"{origin.address}/set",
-                "format": "csv",
-                "files": [{"path": "rows.csv", "sha256": hashlib.sha256(ROWS).hexdigest()}],
-            }
-        },
-        "tables": {"rows": [{"read": "rows"}, {"shuffle": 0}]},
-        "outputs": {"mine/train.parquet": {"table": "rows"}},
-    }
+    values = recipe_values(origin, sha256=hashlib.sha256(ROWS).hexdigest())
     path = tmp_path / "mine.yaml"
     path.write_text(yaml.safe_dump(values))
     return [*WASP, "data", str(path), "--to", str(tmp_path / "data"), "--yes"]

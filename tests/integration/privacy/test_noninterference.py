@@ -44,6 +44,17 @@ ODD = pd.DataFrame({"text": ["", "what is this"], "label": ["login_problem", "no
 
 
 @dataclass(frozen=True)
+class Declaration:
+    """Declaration of an owner about a table: its number of rows, and with `classes` a dataset that has them."""
+
+    rows: int | None = None
+    classes: Sequence[str] = ()
+
+
+NOTHING = Declaration()
+
+
+@dataclass(frozen=True)
 class Outcome:
     """Traces of a run outside the private zone, and the duration of its steps."""
 
@@ -56,10 +67,9 @@ def run(
     root: Path,
     flow: str,
     rows: pd.DataFrame,
-    declared: int | None = None,
-    classes: Sequence[str] = (),
+    declared: Declaration = NOTHING,
 ) -> Outcome:
-    """Run a flow on rows at one and the same place; with classes, on a dataset whose owner has declared them."""
+    """Run a flow on rows at one and the same place."""
     method, further = FLOWS[flow]
     for folder in ("user", "owner", "home"):
         (root / folder).mkdir(mode=0o700, exist_ok=True)
@@ -70,13 +80,13 @@ def run(
     own = {"HOME": str(root / "user"), "PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"}
     pipeline = Pipeline(root / "home", extra=own, method=method)
     location = root / "owner" / "rows.parquet"
-    private: dict[str, Any] = {"path": str(location), "name": "desk", "rows": declared}
-    if classes:
+    private: dict[str, Any] = {"path": str(location), "name": "desk", "rows": declared.rows}
+    if declared.classes:
         # The table is registered with a row of each class, and asked once with those of the comparison.
         ROWS.to_parquet(location, index=False)
-        declaration = [word for name in classes for word in ("--class", name)]
-        if declared is not None:
-            declaration += ["--declared-rows", str(declared)]
+        declaration = [word for name in declared.classes for word in ("--class", name)]
+        if declared.rows is not None:
+            declaration += ["--declared-rows", str(declared.rows)]
         pipeline.answer("dataset", "add", "desk", "--path", str(location), *declaration)
         private = {"dataset": "desk"}
     rows.to_parquet(location, index=False)
@@ -116,8 +126,7 @@ def interference(
     flow: str,
     first: pd.DataFrame,
     second: pd.DataFrame,
-    declared: int | None = None,
-    classes: Sequence[str] = (),
+    declared: Declaration = NOTHING,
 ) -> list[str]:
     """Return the differences between runs on two tables that are not chance.
 
@@ -125,7 +134,7 @@ def interference(
     runs on the second.
     """
     tables = (first, second, first)
-    entry, other, again = (run(root, flow, rows, declared, classes) for rows in tables)
+    entry, other, again = (run(root, flow, rows, declared) for rows in tables)
     errors = [
         line for run in (entry, other, again) for line in run.traces["output"] if "rror" in line
     ]
@@ -133,7 +142,7 @@ def interference(
     assert_visible(entry)
     timed = slower(entry, again, other)
     if timed:
-        timed &= slower(entry, again, run(root, flow, second, declared, classes))
+        timed &= slower(entry, again, run(root, flow, second, declared))
     return [
         *blamed(entry.traces, again.traces, other.traces),
         *sorted(f"duration of {step}" for step in timed),
@@ -165,10 +174,9 @@ def assert_equal(
     flow: str,
     first: pd.DataFrame,
     second: pd.DataFrame,
-    declared: int | None = None,
-    classes: Sequence[str] = (),
+    declared: Declaration = NOTHING,
 ) -> None:
-    result = interference(root, flow, first, second, declared, classes)
+    result = interference(root, flow, first, second, declared)
     assert not result, "\n".join(result[:20])
 
 
@@ -188,8 +196,8 @@ def test_a_run_on_one_row_and_on_none_leave_the_same(tmp_path: Path, flow: str) 
     # Where no classes are declared, the owner's command refuses a table without a fitting row before a run starts
     # (tests/unit/flows/cli/test_class_choice.py): that answer has no noise, and nothing stores it.
     classes = sorted(ROWS["label"].unique())
-    declared = None if flow.startswith("dp_sgd") else 100
-    assert_equal(tmp_path, flow, ROWS.iloc[:1], ROWS.iloc[:0], declared, classes)
+    number = None if flow.startswith("dp_sgd") else 100
+    assert_equal(tmp_path, flow, ROWS.iloc[:1], ROWS.iloc[:0], Declaration(number, classes))
 
 
 @pytest.mark.slow

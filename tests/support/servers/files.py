@@ -1,4 +1,4 @@
-"""A web server of made-up files for transfers: ranges, broken connections, slow answers."""
+"""A web server of made-up files for transfers (ranges, broken connections, slow answers), and a recipe of one file."""
 
 import threading
 import time
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 from urllib.parse import unquote
 
 
@@ -96,3 +97,22 @@ def file_server() -> Iterator[FileServer]:
         listening.shutdown()
         listening.server_close()
         thread.join()
+
+
+def recipe_values(server: FileServer, **file: Any) -> dict[str, Any]:
+    """Return the values of a recipe with one CSV file; `file`: further fields of the file."""
+    return {
+        "title": "Made-up rows",
+        "about": "Rows of a test.",
+        "licence": "CC0",
+        "citation": "None.",
+        "sources": {
+            "rows": {
+                "base": f"{server.address}/set",
+                "format": "csv",
+                "files": [{"path": "rows.csv", **file}],
+            }
+        },
+        "tables": {"rows": [{"read": "rows"}, {"shuffle": 0}]},
+        "outputs": {"mine/train.parquet": {"table": "rows"}},
+    }

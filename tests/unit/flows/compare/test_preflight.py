@@ -275,7 +275,7 @@ def test_a_plan_needs_the_number_of_parties_alone(home: Path, tmp_path: Path) ->
     assert value["problems"] == []
     (dataset,) = value["datasets"]
     assert (dataset["dataset"], dataset["runs"], dataset["registries"]) == ("federation", 2, 2)
-    assert dataset["epsilon"] == pytest.approx(4.0, abs=0.01), "each seed has parties of its own"
+    assert dataset["epsilon"] == pytest.approx(4.0, abs=0.01), "each seed has its own parties"
     assert "(ledgers of the parties of 2 folders): 2 runs with total epsilon of at most" in (
         text.plan(value)
     )

@@ -10,7 +10,7 @@ import yaml
 
 from flows.data import download
 from flows.data.recipes import Recipe, read_recipe
-from tests.support.servers.files import FileServer, file_server
+from tests.support.servers.files import FileServer, file_server, recipe_values
 
 ROWS = b"text,label\n" + b"".join(b"made up text %d,%d\n" % (n, n % 2) for n in range(400))
 AGREED = lambda _: True  # noqa: E731
@@ -22,25 +22,6 @@ def origin(monkeypatch: pytest.MonkeyPatch) -> Iterator[FileServer]:
     with file_server() as server:
         server.files["/set/rows.csv"] = ROWS
         yield server
-
-
-def recipe_values(server: FileServer, **file: Any) -> dict[str, Any]:
-    """Return the values of a recipe with one CSV file; `file`: further fields of the file."""
-    return {
-        "title": "Made-up rows",
-        "about": "Rows of a test.",
-        "licence": "CC0",
-        "citation": "None.",
-        "sources": {
-            "rows": {
-                "base": f"{server.address}/set",
-                "format": "csv",
-                "files": [{"path": "rows.csv", **file}],
-            }
-        },
-        "tables": {"rows": [{"read": "rows"}, {"shuffle": 0}]},
-        "outputs": {"mine/train.parquet": {"table": "rows"}},
-    }
 
 
 def pinned(server: FileServer) -> dict[str, Any]:

@@ -22,8 +22,8 @@ from flows.data import obtain, progress
 from flows.data.obtain import OWN, DataFolder
 from flows.data.preparation import file_digest
 from flows.data.rows import Rows
-from tests.support.servers.files import FileServer
-from tests.unit.flows.data.conftest import AGREED, ROWS, pinned, recipe_values, write_recipe
+from tests.support.servers.files import FileServer, recipe_values
+from tests.unit.flows.data.conftest import AGREED, ROWS, pinned, write_recipe
 
 
 def raw_files(folder: Path, ending: str) -> list[Path]:
