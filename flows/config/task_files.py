@@ -19,8 +19,10 @@ from pydantic import (
 )
 
 from connectors.interfaces.errors import ConfigError, nearest
+from connectors.interfaces.json_values import Json
 from connectors.interfaces.rows import NO_CLASS
 from connectors.interfaces.text_forms import MAX_NAME_LENGTH, check_class_name, label_form
+from flows.config.extends import EXTENDS, Layer, merge
 from flows.config.files import check_config
 from flows.config.form import NoBooleans
 from flows.config.yaml_files import line_of, read_yaml
@@ -92,6 +94,7 @@ class PhraseExampleForm(_Form):
 class InstructionsForm(_Form):
     """Prompt templates that replace the defaults in tasks/writing/prompts.py.
 
+    `example`: the line of an example in a prompt; `good_only_example`: the same in prompts without bad ones.
     `phrase_examples`: the first lines of lists of DP-KPS, of the kind of the item; made up, never private.
     """
 
@@ -99,28 +102,36 @@ class InstructionsForm(_Form):
     contrastive: Text = prompts.CONTRASTIVE
     good_only: Text = prompts.GOOD_ONLY
     list_heading: str = ""
+    example: str = ""
+    good_only_example: str = ""
     phrase_examples: list[PhraseExampleForm] = Field(default_factory=list)
 
     @property
     def templates(self) -> dict[str, Any]:
-        """The templates by name."""
-        return self.model_dump(exclude={"phrase_examples"})
+        """The templates of whole prompts and of lists, by name."""
+        return self.model_dump(include=set(prompts.REQUIRED))
 
     @field_validator("zero_shot", "contrastive", "good_only", "list_heading")
     @classmethod
     def _placeholders(cls, template: str, info: ValidationInfo) -> str:
-        name = str(info.field_name)
-        valid = prompts.REQUIRED[name] | prompts.OPTIONAL
-        used = prompts.placeholders(template)
-        if unknown := sorted(used - valid):
-            raise ValueError(
-                f"unknown placeholder {_braced(unknown)}. Choose from {_braced(sorted(valid))}"
-            )
+        _refuse_unknown(template, prompts.REQUIRED[str(info.field_name)] | prompts.OPTIONAL)
         return template
+
+    @field_validator("example", "good_only_example")
+    @classmethod
+    def _line_of_an_example(cls, line: str) -> str:
+        _refuse_unknown(line, prompts.EXAMPLE_PLACEHOLDERS)
+        if line and "text" not in prompts.placeholders(line):
+            raise ValueError("placeholder {text} is missing. Add it")
+        return line
 
 
 class TaskFile(_Form):
-    """A task file; only name and item are required. Without labels the texts have no classes."""
+    """A task file; only name and item are required. Without labels the texts have no classes.
+
+    In the file, `extends: NAME` takes what it does not write from another task, a shipped name or a file beside it;
+    `instructions` are merged one by one.
+    """
 
     name: Text
     item: Text
@@ -149,6 +160,8 @@ class TaskFile(_Form):
             if not self.labels:
                 needed = needed - prompts.CLASS
                 used = prompts.placeholders(prompts.without_class(template))
+            if "label_name" in used:
+                needed = needed - {"label"}
             if template and (missing := sorted(needed - used)):
                 raise ValueError(
                     f"instructions.{name}: placeholder {_braced(missing)} is missing. Add it"
@@ -177,6 +190,8 @@ class TaskFile(_Form):
                 for example in self.instructions.phrase_examples
             ),
             **self.instructions.templates,
+            example=self.instructions.example,
+            good_only_example=self.instructions.good_only_example,
             **self.model_dump(include={"name", "item", "max_tokens", "language"}),
         )
 
@@ -197,12 +212,34 @@ def task_place(name_or_path: str) -> str:
 def load_task(name_or_path: str | Path) -> TaskCard:
     """Return the task of a shipped name or a file; ConfigError with file and field."""
     path = _find(name_or_path)
+    return check_config(TaskFile, _values(path), str(path), partial(line_of, path)).card()
+
+
+def _values(path: Path, extended_by: tuple[Path, ...] = ()) -> Json:
+    """Return the values of a task file and of the one that it extends."""
     values = read_yaml(path)
     if not isinstance(values, dict):
         raise ConfigError(
             f"{path}: not a mapping. Write a task file with at least name, item and labels"
         )
-    return check_config(TaskFile, values, str(path), partial(line_of, path)).card()
+    if EXTENDS not in values:
+        return values
+    base = _base(path, values[EXTENDS])
+    passed = (*extended_by, path)
+    if base in passed:
+        raise ConfigError(f"{path}: extends: {base} extends this file. Remove one of them")
+    own = {name: value for name, value in values.items() if name != EXTENDS}
+    return merge([Layer(path, own), Layer(base, _values(base, passed))])
+
+
+def _base(path: Path, name: object) -> Path:
+    beside = path.parent / str(name)
+    if beside.is_file():
+        return beside
+    try:
+        return _find(str(name))
+    except ConfigError as error:
+        raise ConfigError(f"{path}: extends: {error}") from error
 
 
 def _find(name_or_path: str | Path) -> Path:
@@ -222,6 +259,13 @@ def _refuse_duplicates(names: list[str], kind: str) -> None:
     duplicates = sorted({name for name in names if names.count(name) > 1})
     if duplicates:
         raise ValueError(f"{kind} '{duplicates[0]}' is defined twice. Remove one")
+
+
+def _refuse_unknown(template: str, valid: frozenset[str]) -> None:
+    if unknown := sorted(prompts.placeholders(template) - valid):
+        raise ValueError(
+            f"unknown placeholder {_braced(unknown)}. Choose from {_braced(sorted(valid))}"
+        )
 
 
 def _braced(names: list[str]) -> str:

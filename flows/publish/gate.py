@@ -187,6 +187,7 @@ def _fingerprint(artifacts: Artifacts, manifest: Json) -> str:
 def _public(tools: RunTools, card: TaskCard) -> Iterator[str]:
     """Yield all public texts: task, prompts, vocabulary, test and public rows."""
     yield from (card.zero_shot, card.contrastive, card.good_only, card.item, card.attribute)
+    yield from (card.example, card.good_only_example)
     for label in card.labels:
         yield from (label.name, label.description, " ".join(label.words))
         yield from (zero_shot(card, label.name, value, 0).text for value in card.values or ("",))

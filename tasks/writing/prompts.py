@@ -44,7 +44,10 @@ LIST_HEADING = "Real examples of a {item}{attribute}. Topic: {topic}."
 LIST_END = "\n"
 """End of a text that continues a list."""
 
-OPTIONAL = frozenset({"item", "attribute"})
+EXAMPLE = "{Quality} {item} {number}: {text}"
+"""A line of an example. `{quality}` is good or bad, `{Quality}` the same with a capital."""
+
+OPTIONAL = frozenset({"item", "attribute", "attribute_value", "label_name"})
 """Placeholders that every instruction of a task file may contain."""
 
 REQUIRED: Mapping[str, frozenset[str]] = {
@@ -53,10 +56,13 @@ REQUIRED: Mapping[str, frozenset[str]] = {
     "good_only": frozenset({"label", "good"}),
     "list_heading": frozenset({"topic"}),
 }
-"""Placeholders that each instruction must contain, its only others."""
+"""Placeholders that each instruction must contain, its only others; `{label_name}` does for `{label}`."""
 
-CLASS = frozenset({"label", "topic"})
+CLASS = frozenset({"label", "topic", "label_name"})
 """Placeholders without a value in a task without labels."""
+
+EXAMPLE_PLACEHOLDERS = frozenset({"quality", "Quality", "item", "number", "text"})
+"""Placeholders of the line of an example, of which it must contain `{text}`."""
 
 _OF_A_CLASS = re.compile(r" of the class \{label\}| and plainly of its class| Topic: \{topic\}\.")
 
@@ -87,7 +93,8 @@ class PhraseExample:
 class TaskCard:
     """A task: item, classes, attribute, instructions (see flows/config/task_files).
 
-    A task without labels has the one class NO_CLASS. `phrase_examples`: see `PhraseExample`.
+    A task without labels has the one class NO_CLASS. `phrase_examples`: see `PhraseExample`. `example`: the line of an
+    example in a prompt (default EXAMPLE); `good_only_example`: the same in prompts without bad ones, if it differs.
     """
 
     name: str
@@ -102,6 +109,8 @@ class TaskCard:
     language: str = "en"
     list_heading: str = field(default="", metadata=OMITTED_IF_EMPTY)
     phrase_examples: tuple[PhraseExample, ...] = field(default=(), metadata=OMITTED_IF_EMPTY)
+    example: str = field(default="", metadata=OMITTED_IF_EMPTY)
+    good_only_example: str = field(default="", metadata=OMITTED_IF_EMPTY)
 
     @property
     def has_classes(self) -> bool:
@@ -276,13 +285,18 @@ def _prompt(card: TaskCard, template: str, draft: Prompt) -> Prompt:
     label = card.label(draft.label)
     if not card.has_classes:
         template = without_class(template)
+    line = card.example or EXAMPLE
+    if card.good_only_example and not draft.bad:
+        line = card.good_only_example
     values = {
         "item": card.item,
         "label": named(label),
+        "label_name": label.name,
         "topic": topic_of(label),
         "attribute": marked(card, draft.attribute),
-        "bad": _listed(f"Bad {card.item}", draft.bad),
-        "good": _listed(f"Good {card.item}", draft.good),
+        "attribute_value": draft.attribute,
+        "bad": _example_lines(line, card.item, "bad", draft.bad),
+        "good": _example_lines(line, card.item, "good", draft.good),
     }
     return replace(
         draft, text=fill(template, values), description=about(label), max_tokens=card.max_tokens
@@ -315,9 +329,11 @@ def topic_of(label: Label) -> str:
     return label.description or label.name.replace("_", " ")
 
 
-def _listed(tag: str, texts: Sequence[str]) -> str:
+def _example_lines(line: str, item: str, quality: str, texts: Sequence[str]) -> str:
+    common = {"item": item, "quality": quality, "Quality": quality.capitalize()}
     return "\n".join(
-        f"{tag} {number}: {_one_line(text)}" for number, text in enumerate(texts, start=1)
+        fill(line, {**common, "number": str(number), "text": _one_line(text)})
+        for number, text in enumerate(texts, start=1)
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from connectors.interfaces.errors import ConfigError
 from flows.config.task_files import load_task, shipped_tasks
-from tasks.writing.prompts import CONTRASTIVE, Call, Turn, prompt_for
+from tasks.writing.prompts import CONTRASTIVE, Call, Turn, fill, prompt_for
 from tests.support.paths import DATA
 
 SMALL = "name: teas\nitem: tea review\nlabels: [green, black]\n"
@@ -24,7 +24,14 @@ def task(tmp_path):
     return load
 
 
-@pytest.mark.parametrize("name", shipped_tasks())
+PRINTED = "_as_printed"
+QUOTES = str.maketrans({"\u2019": "'", "\u201c": '"', "\u201d": '"'})
+"""Typographic quotation marks of the paper, and what the prompts have."""
+OWN_PROMPTS = [name for name in shipped_tasks() if not name.endswith(PRINTED)]
+AS_PRINTED = [name for name in shipped_tasks() if name.endswith(PRINTED)]
+
+
+@pytest.mark.parametrize("name", OWN_PROMPTS)
 def test_every_shipped_task_gives_prompts_without_an_open_placeholder(name):
     card = load_task(name)
     assert card.name == name
@@ -42,7 +49,7 @@ def test_every_shipped_task_gives_prompts_without_an_open_placeholder(name):
 
 
 def test_the_tasks_of_the_papers_and_the_support_desk_ship_with_their_classes_and_attributes():
-    cards = {name: load_task(name) for name in shipped_tasks()}
+    cards = {name: load_task(name) for name in OWN_PROMPTS}
     assert {name: (len(card.labels), len(card.values)) for name, card in cards.items()} == {
         "banking10": (10, 0), "dbpedia14": (14, 0), "discharge_notes": (2, 0), "imdb": (2, 0), "mtsamples": (40, 0),
         "openreview_area": (12, 5), "openreview_rating": (5, 12), "support_desk": (6, 0), "yelp_category": (10, 5),
@@ -58,7 +65,7 @@ WITHOUT_ROWS = ("support_desk", "discharge_notes")
     ("name", "folder"),
     [
         (name, name.replace("openreview", "openreview2017"))
-        for name in shipped_tasks()
+        for name in OWN_PROMPTS
         if name not in WITHOUT_ROWS
     ],
 )
@@ -69,6 +76,57 @@ def test_labels_are_spelled_as_in_the_data(name, folder):
     rows, card = pd.read_parquet(path), load_task(name)
     assert set(card.label_names) == set(rows["label"])
     assert set(card.values) <= set(rows.get("attribute", []))
+
+
+@pytest.mark.real_data
+@pytest.mark.parametrize("name", AS_PRINTED)
+def test_prompts_as_printed_are_those_of_table_7(name):
+    paper = next(iter((DATA.parent / "papers").glob("000_*.txt")), None)
+    if paper is None:
+        pytest.skip("the paper is not here")
+    printed = paper.read_text(encoding="utf-8").translate(QUOTES)
+    card = load_task(name)
+    for template in (card.good_only, card.contrastive):
+        _, _, instruction = template.rpartition("\n\n")
+        assert fill(instruction, {"label_name": "<label>", "attribute_value": "<attribute>"}) in (
+            printed
+        )
+    for line in (
+        fill(card.good_only_example, {"text": "<sample_1>"}),
+        fill(card.example, {"quality": "bad", "text": "<sample_1>"}),
+    ):
+        assert line in printed
+
+
+@pytest.mark.parametrize("name", AS_PRINTED)
+def test_prompts_as_printed_show_their_examples_and_class_as_the_paper_does(name):
+    card = load_task(name)
+    original = load_task(name.removesuffix(PRINTED))
+    assert (card.labels, card.values) == (original.labels, original.values)
+    value = (*card.values, "")[0]
+    turn = Turn(plm_index=0, iteration=1, examples_per_prompt=2, contrast=True)
+    call = Call(turn, card.label_names[0], 0, good=("fine",), bad=("poor {text}",))
+    first, second, *_ = prompt_for(card, call, value).text.splitlines()
+    assert re.fullmatch(r"A bad [\w ]+ is: poor \{text\}", first)
+    assert re.fullmatch(r"A good [\w ]+ is: fine", second)
+    alone = replace(call, turn=replace(turn, contrast=False), good=("fine", "finer"))
+    lines = prompt_for(card, alone, value).text.splitlines()
+    assert all(re.fullmatch(r"The [\w ]+ is: finer?", line) for line in lines[:2])
+    assert card.label_names[0] in lines[-1]
+    assert value in lines[-1]
+
+
+def test_a_task_that_extends_another_changes_what_it_writes(task, tmp_path):
+    (tmp_path / "base.yaml").write_text(
+        SMALL + "instructions: {example: '{Quality}: {text}', zero_shot: 'A {label} tea'}\n"
+    )
+    card = task("name: mine\nextends: base.yaml\ninstructions: {zero_shot: 'One {label_name}'}\n")
+    assert (card.name, card.item, card.label_names) == ("mine", "tea review", ("green", "black"))
+    assert (card.zero_shot, card.example) == ("One {label_name}", "{Quality}: {text}")
+    with pytest.raises(ConfigError, match=r"mine\.yaml: extends: .*mine\.yaml extends this file"):
+        task("extends: mine.yaml\n")
+    with pytest.raises(ConfigError, match=r"mine\.yaml: extends: task: there is no task 'imbd'"):
+        task("extends: imbd\n")
 
 
 def test_name_item_and_labels_are_enough(task):
@@ -163,6 +221,14 @@ def test_every_field_arrives_in_the_card(task):
             SMALL + "instructions: {contrastive: 'Write {label} like {good}'}\n",
             r"contrastive: .*\{bad\} is missing",
         ),
+        (
+            SMALL + "instructions: {example: 'A {quality} one'}\n",
+            r"instructions.example: placeholder \{text\} is missing",
+        ),
+        (
+            SMALL + "instructions: {example: '{text} of {label}'}\n",
+            r"instructions.example: unknown placeholder \{label\}",
+        ),
         (SMALL + "max_tokens: 0\n", "max_tokens: "),
         ("- just\n- a list\n", "not a mapping"),
         ("name: [unclosed\n", "is not YAML"),
@@ -177,6 +243,6 @@ def test_a_wrong_task_file_is_refused_with_file_and_field(task, text, said):
 def test_an_unknown_name_lists_the_tasks_that_ship():
     with pytest.raises(
         ConfigError,
-        match=r"task: there is no task 'imbd'. Did you mean 'imdb'\? .*banking10, dbpedia14, discharge_notes, imdb, ",
+        match=r"task: there is no task 'imbd'. Did you mean 'imdb'\? .*banking10_as_printed, dbpedia14, ",
     ):
         load_task("imbd")
