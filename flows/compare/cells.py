@@ -150,7 +150,9 @@ def _key(flow: str, config: RunConfig) -> str:
     settings = config.model_dump(
         mode="json", exclude={"tracking": True, "limits": True, "execution": PACE}
     )
-    return digest([flow, settings, _stamps(config), all_versions() | added_versions()])
+    # A new kind of key begins at version 0: a step that a cell does not have must not change its key.
+    versions = {kind: version for kind, version in all_versions().items() if version}
+    return digest([flow, settings, _stamps(config), versions | added_versions()])
 
 
 def _with_seed(value: object, seed: int) -> object:

@@ -82,6 +82,10 @@ class AnyConfig(Strict):
         Rule("evaluation.fid_reference", ("public",), "public", SET): (
             "evaluation.fid_reference is 'public', but there are no public rows. Set public or write test"
         ),
+        Rule("evaluation.unnoised_figures", (True,), "private.rows_are_public", (True,)): (
+            "evaluation.unnoised_figures compares with the records without noise, for public benchmarks only. Remove "
+            "it, or set private.rows_are_public if the rows are public"
+        ),
         Rule("student.adaptation", ("coral",), "public", SET): (
             "student.adaptation is coral, but there are no public rows. Set public to texts that may be used without "
             "protection"

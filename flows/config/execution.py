@@ -107,6 +107,12 @@ class Evaluation(Strict):
     fid_reference: Literal["test", "public", "none"] = Field(
         "test", description="Reference data of the FID."
     )
+    unnoised_figures: bool = Field(
+        False,
+        exclude_if=partial(eq, False),
+        description="Also measure the figures of the papers that need the drawn records without noise: FID against "
+        "them after each iteration, and the accuracy of teachers. NOT PRIVATE; for private.rows_are_public only.",
+    )
 
 
 class Tracking(Strict):

@@ -59,7 +59,8 @@ REMOVED_VALUES: Final = {
     (
         "evaluation.fid_reference",
         "private",
-    ): "Write test, with test rows that were held out (wasp init --test-share)",
+    ): "Write test, with test rows that were held out (wasp init --test-share); for rows of a public benchmark set "
+    "evaluation.unnoised_figures",
     ("student.adaptation", "auto"): "Remove it; texts carry soft labels of the release",
     ("student.adaptation", "density"): "Write text_labels: soft, which every student learns",
 }

@@ -30,7 +30,10 @@ from flows.runtime.stores import tracking_store
 from tasks.accounting.guarantee import finite
 from tasks.evaluation.map_points import MapPoints, map_points
 from tasks.metrics.answer_counts import AnswerCounts, count_answers, describe_problems
+from tasks.metrics.iteration_record import IterationRecord
+from tasks.metrics.registry import METRICS
 from tasks.private.release import Released, UnnoisedUse, audits_of
+from tasks.private.teachers.release import TeacherAnswersRelease
 from tasks.reporting.run_record import ClassShare, RunRecord, Scores, Section
 from tasks.reporting.terminal import next_steps
 from tasks.steps.values import TextTable
@@ -54,6 +57,8 @@ def record_of(run: Run, results: RunResults) -> RunRecord:
     if run.discriminator is not None:
         warnings += run.discriminator.warnings
         sections.append(Section("Discriminator", run.discriminator.sentence))
+    if run.measures_records and progress.iterations:
+        sections.append(_unnoised_section(progress.iterations[-1]))
     audits = audits_of_releases(tools.artifacts, audits_of(prepared.guarantee))
     record = RunRecord(
         run_id=name.run_id,
@@ -122,9 +127,24 @@ def _planned(prepared: Prepared) -> _Planned:
         "protects": guarantee.promise.protects,
         "adjacency": guarantee.promise.adjacency,
         "released": released,
-        "touched": tuple(use for outcome in released for use in outcome.unnoised),
+        "touched": (*_unnoised_figures(prepared), *(use for o in released for use in o.unnoised)),
         "public_rows": private.public_rows if private else "",
     }
+
+
+def _unnoised_figures(prepared: Prepared) -> Iterator[UnnoisedUse]:
+    setting = "evaluation.unnoised_figures"
+    if prepared.tools.config.evaluation.unnoised_figures:
+        yield UnnoisedUse("FID against the drawn records", "iterations and metrics", setting)
+        if prepared.guarantee.of(TeacherAnswersRelease) is not None:
+            yield UnnoisedUse("accuracy of the teachers", "iterations and metrics", setting)
+
+
+def _unnoised_section(last: IterationRecord) -> Section:
+    # Without a paragraph, so that no data card has it.
+    shown = [(metric, last.value(metric.name)) for metric in METRICS if metric.unnoised]
+    rows = tuple((metric.title, f"{value:.3f}") for metric, value in shown if value is not None)
+    return Section("Figures on the drawn records", "", ("last iteration", "value"), rows)
 
 
 class _Spending(TypedDict):

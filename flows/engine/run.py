@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from prefect import get_run_logger
 
 from connectors.interfaces.artifacts import ArtifactRef
+from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.earlier_names import warn_earlier
 from connectors.interfaces.errors import ModelsDownError, TooFewTextsError, in_step
-from connectors.ledger.state import Entry
+from connectors.ledger.state import LOOK, Entry
 from flows.config.method import texts_per_prompt
 from flows.engine.prepare import Prepared
 from flows.engine.preview import is_up
 from flows.engine.run_progress import RunProgress
 from flows.engine.tools import RunTools
 from flows.runtime.manifest import RunManifest
+from flows.runtime.state_folder import current_user
 from flows.runtime.terminal_progress import display
 from tasks.evaluation.baseline import BaselineJob
 from tasks.evaluation.steps import MeasureJob, TrainJob, train_and_test
@@ -84,6 +86,8 @@ class Run:
     """The released density, once it exists, which moves vectors."""
     soft: ArtifactRef | None = None
     """Soft labels of the final texts, once they exist."""
+    measured: tuple[TextTable, ...] = ()
+    """The texts that were measured last."""
     discriminator: DiscriminatorTest | None = None
     """Accuracy of the discriminator that selects texts, once it is measured."""
 
@@ -266,6 +270,7 @@ class Run:
         """Return the job that measures all texts so far."""
         fid = self.config.evaluation.fid_reference
         seed = self.config.execution.seed
+        self.measured = tuple(written)
         return MeasureJob(
             iteration, tuple(written), fid, self.prepared.test, self.prepared.public, seed
         )
@@ -317,7 +322,35 @@ class Run:
         weights: Weights | None = None,
     ) -> None:
         """Record an iteration on the run's page, in the terminal and in MLflow; `weights` are those of the next one."""
+        if self.measures_records:
+            measured = {**measured, **self.unnoised_figures(iteration)}
         self.progress.record(iteration, written, measured, weights or {}, self.spent())
+
+    @property
+    def measures_records(self) -> bool:
+        """True if the run also measures figures that need its records without noise (NOT PRIVATE)."""
+        return self.config.evaluation.unnoised_figures and self.config.private is not None
+
+    def unnoised_figures(self, iteration: int) -> dict[str, Any]:
+        """Return figures that need the drawn rows of a public benchmark without noise, by metric: NOT PRIVATE."""
+        # Imported here: few runs measure them, and it imports the training of teachers.
+        from tasks.private.benchmark import fid_of_records
+
+        self.note_look("FID against the drawn records", f"fid-{iteration}")
+        fingerprint = self.tools.run_name.fingerprint
+        figures: dict[str, Any] = run_step(
+            fid_of_records, self.tools, fingerprint, iteration, self.measured
+        )
+        return figures
+
+    def note_look(self, what: str, slot: str) -> None:
+        """Record in the ledger that records are measured without noise, once for each slot."""
+        name = self.tools.run_name
+        detail = canonical({"what": what, "where": "report and metrics of the run"})
+        look = Entry(
+            name.dataset, LOOK, current_user(), name.flow, name.run_id, slot, detail_json=detail
+        )
+        self.tools.ledger.note(look)
 
     def spent(self) -> list[Entry]:
         """Return the ledger entries that paid for the run's output so far.

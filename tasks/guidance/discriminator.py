@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from connectors.interfaces.artifacts import ArtifactRef, StepKey
 from connectors.interfaces.models import Usage
-from tasks.metrics.usefulness import MIN_HELD_OUT, Accuracy
+from tasks.metrics.usefulness import Accuracy
+from tasks.private.held_out import held_out
 from tasks.private.teachers.promise import CLASSES
-from tasks.private.teachers.step import TeacherSpec, queries_of, shown_to_any
-from tasks.private.training.classifier_step import shown_to_classifier
+from tasks.private.teachers.step import TeacherSpec, queries_of
 from tasks.private.training.recipe import ClassifySpec
 from tasks.steps.reuse import json_once, make_once, step_key, table_once
 from tasks.steps.step import step
@@ -25,10 +25,10 @@ from tasks.steps.tools import Tools
 from tasks.steps.values import Reference, TextTable
 from tasks.students.spec import PublicTexts, TrainingRows, settings
 from tasks.students.train import CARD, load_student, train_student
-from tasks.students.training_set import embedder_of, public_texts
+from tasks.students.training_set import embedder_of
 from tasks.writing.class_balance import Shares, texts_per_class
 from tasks.writing.prompts import seed_of
-from tasks.writing.texts import content, read_samples, read_vectors, reference_rows
+from tasks.writing.texts import content, read_samples, read_vectors
 
 Floats = NDArray[np.float64]
 
@@ -100,7 +100,7 @@ def measure_discriminator(
     key = step_key("measure_discriminator", {"test": test.content}, inputs)
 
     def accuracy() -> dict[str, object]:
-        rows = test_rows(tools, spec, test, written)
+        rows = held_out(tools, spec, test, written)
         if rows is None:
             return {}
         # The first half are test rows.
@@ -109,36 +109,6 @@ def measure_discriminator(
         return asdict(Accuracy(right, len(rows.texts)))
 
     return json_once(tools.artifacts, path, key, accuracy)
-
-
-def test_rows(
-    tools: Tools, spec: TeacherSpec | ClassifySpec, test: Reference, written: Sequence[TextTable]
-) -> PublicTexts | None:
-    """Return test rows, then as many generated texts that are no query and in no training set; None if too few.
-
-    The seed draws rows and texts. Song et al. 2024 measure on "our constructed test set" (Figures 3, 4) of unknown
-    size; here both halves are equal.
-    """
-    samples = sum(entry.samples.rows for entry in written)
-    if isinstance(spec, TeacherSpec):
-        shown = shown_to_any(samples, spec)
-        used = sorted(shown)
-    else:
-        used = shown_to_classifier(samples, spec)
-    left = np.setdiff1d(np.arange(samples), used)
-    frame, real = reference_rows(tools, test)
-    count = min(len(left), len(frame))
-    if count < MIN_HELD_OUT:
-        return None
-    random = np.random.default_rng(seed_of("held out", spec.student.seed))
-    rows, unseen = (
-        np.sort(random.permutation(part)[:count]) for part in (np.arange(len(frame)), left)
-    )
-    texts = public_texts(tools, written, unseen, spec.student)
-    vectors = None
-    if texts.vectors is not None:
-        vectors = np.concatenate([np.asarray(real)[rows], texts.vectors])
-    return PublicTexts([*frame["text"].to_numpy()[rows].tolist(), *texts.texts], vectors)
 
 
 @step("select texts", versions={"select_texts": 1}, artifact=lambda selected: selected[0].samples)

@@ -17,6 +17,9 @@ from tasks.metrics.metrics import NEIGHBOURS, fid, mmd, precision_recall, thin
 from tasks.metrics.usefulness import ACCURACIES
 
 GROUP = "wasp.metrics"
+FID_OF_RECORDS = "fid_records_not_private"
+TEACHERS = "teachers_accuracy_not_private"
+NOISY_TEACHERS = "noisy_teachers_accuracy_not_private"
 COVERED = 5000
 """Maximum rows of each kind for MMD, precision and recall, which compare every pair (Aug-PE uses the same number)."""
 
@@ -69,8 +72,8 @@ class Metric:
     `percent`: the value is a share. `higher_is_better`: None where neither is. `measure`: computes the value of an
     iteration, None where another step does. `needs`: its real rows, those of `evaluation.fid_reference`, the test rows
     or none; without them it is not measured. `summary`: value of the run, the last or the mean of its iterations, the
-    student's or the discriminator's; empty without one, then it cannot be compared. `version`: raise it when
-    `measure` changes.
+    student's or the discriminator's; empty without one, then it cannot be compared. `unnoised`: computed on the drawn
+    rows of a public benchmark without noise, as name and title say. `version`: raise it when `measure` changes.
     """
 
     name: str
@@ -82,6 +85,7 @@ class Metric:
     measure: Callable[[MetricInput], float | None] | None = None
     needs: Literal["", "reference", "test"] = ""
     summary: Literal["", "last", "mean", "student", "discriminator"] = "last"
+    unnoised: bool = False
     version: int = 1
 
     def heading(self, reference: str = "") -> str:
@@ -196,6 +200,21 @@ METRICS = (
         percent=True,
         higher_is_better=True,
         summary="discriminator",
+    ),
+    *(
+        Metric(
+            name=name,
+            title=f"{title}, NOT PRIVATE",
+            label=label,
+            percent=higher,
+            higher_is_better=higher,
+            unnoised=True,
+        )
+        for name, title, label, higher in (
+            (FID_OF_RECORDS, "FID against the drawn records", "FID, records (NOT PRIVATE)", False),
+            (TEACHERS, "Accuracy of the teachers (chance 0.5)", "", True),
+            (NOISY_TEACHERS, "Accuracy of the teachers with noise (chance 0.5)", "", True),
+        )
     ),
     Metric(
         name="next_word_loss",

@@ -24,7 +24,7 @@ class StepOptions:
     what was made; by default, what was made. `artifact` returns the artifact of what was made, if it is none itself.
     `runs_in_flow_process` returns, for the step's parameters, whether it does so while others run on a cluster.
     `retries`: by Prefect; None for the default of its settings. `versions`: the version of each kind of key that the
-    step makes.
+    step makes, 0 for a new kind.
     """
 
     name: str

@@ -165,7 +165,7 @@ def test_no_path_of_a_machine_is_written_down() -> None:
     assert wrong == []
 
 
-SEEDED = ("features.py", "partition.py", "step.py", "classifier_step.py")
+SEEDED = ("features.py", "partition.py", "step.py", "classifier_step.py", "held_out.py")
 """Files of tasks/private that draw public choices by a seed: frequencies, parts of a trial, texts that teach."""
 
 

@@ -1,7 +1,8 @@
 """A KD discriminator + tutor run: the jobs of its steps."""
 
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, cast
 
 from connectors.interfaces.artifacts import ArtifactRef
 from flows.engine.run import Run
@@ -15,6 +16,7 @@ from tasks.guidance.discriminator import (
 )
 from tasks.metrics.usefulness import Accuracy, DiscriminatorTest
 from tasks.prefect.runtime import results, run_step, submit_step
+from tasks.private.benchmark import measure_teachers
 from tasks.private.teachers.release import LabelCountsRelease, TeacherAnswersRelease
 from tasks.private.teachers.step import TeacherSpec, ask_teachers, count_labels, read_shares, teach
 from tasks.private.training.classifier_step import classify
@@ -30,6 +32,8 @@ class KdRun(Run):
     """A KD discriminator + tutor run and the jobs of its steps."""
 
     config: KdTutorConfig
+    teachers: Mapping[str, float] = MappingProxyType({})
+    """Accuracies of the teachers, NOT PRIVATE, if the run measures them."""
 
     def texts_after(self, iteration: int) -> int:  # noqa: ARG002  (all texts are written at once)
         """Return the number of generated texts to select from."""
@@ -67,9 +71,18 @@ class KdRun(Run):
         for teacher in teachers:
             teacher.result()
         answers = self.release(ask_teachers, spec, written)
+        if self.measures_records and self.prepared.test is not None:
+            self.note_look("accuracy of the teachers", "teachers")
+            self.teachers = run_step(
+                measure_teachers, self.tools, spec, self.prepared.test, written
+            )
         student: ArtifactRef = run_step(train_discriminator, self.tools, spec, written, answers)
         self._measure(spec, written, student)
         return student
+
+    def unnoised_figures(self, iteration: int) -> dict[str, Any]:
+        """Return the FID against the drawn records and the accuracies of the teachers: NOT PRIVATE."""
+        return {**super().unnoised_figures(iteration), **self.teachers}
 
     def classify_spec(self) -> ClassifySpec:
         """Return the specification of the DP-SGD classifier: declared rows against equally many texts."""

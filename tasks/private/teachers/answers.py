@@ -83,6 +83,15 @@ def teach_shard(
     Both are in the private zone. Nothing about its rows, not even an empty shard, changes the outcome or the message of
     the step; the answers of an empty shard are one half.
     """
+    with sealed(tools.zone.folder):
+        answers = shard_answers(tools, job, negatives, queries)
+        tools.artifacts.write_private_arrays(path, {"answers": answers})
+
+
+def shard_answers(
+    tools: Tools, job: TeacherJob, negatives: PublicTexts, queries: PublicTexts
+) -> Floats:
+    """Return the answers (queries) of one teacher of its shard and `negatives`; as private as its rows."""
     answers = np.full(len(queries.texts), 0.5)
     with sealed(tools.zone.folder):
         rows = open_rows(tools.zone, tools.private, job.fingerprint)
@@ -94,7 +103,7 @@ def teach_shard(
             indices = [index for index in indices if is_usable[index]]
         if indices:
             answers = _answers(tools, job, _rows(rows, vectors, indices, negatives), queries)
-        tools.artifacts.write_private_arrays(path, {"answers": answers})
+    return answers
 
 
 def in_steps(answers: Floats) -> Ints:

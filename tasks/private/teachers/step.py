@@ -107,7 +107,7 @@ def teach(
 ) -> tuple[ArtifactRef | None, str]:
     """Train teacher `number` and store its answers in the private zone, unless they are stored or released."""
     # The files of the answers may be gone when their sum is in the ledger; training again would change nothing.
-    if tools.ledger.released(spec.payer.dataset, _answers_job(tools, spec, written).key.key):
+    if tools.ledger.released(spec.payer.dataset, answers_job(tools, spec, written).key.key):
         return None, "not needed: the answers of all teachers are already released"
     path = _answers_path(tools, spec, number, written)
     if tools.artifacts.read_private_arrays(path) is not None:
@@ -125,14 +125,15 @@ def ask_teachers(
     tools: Tools, spec: TeacherSpec, written: Sequence[TextTable]
 ) -> tuple[ArtifactRef, str]:
     """Release the teachers' summed answers and write them to answers/release.parquet."""
-    job = _answers_job(tools, spec, written)
+    job = answers_job(tools, spec, written)
     paths = [_answers_path(tools, spec, number, written) for number in range(spec.teachers)]
     return release_answers(tools, job, paths)
 
 
-def _answers_job(
+def answers_job(
     tools: Tools, spec: TeacherSpec, written: Sequence[TextTable]
 ) -> SumJob[TeacherPrivacy]:
+    """Return the release of the teachers' answers, whose key covers all that they depend on."""
     parameters = {"numbers": spec.answers.privacy.numbers} | _parameters(tools, spec)
     return sum_job(tools, spec.payer, spec.answers, parameters, _inputs(written))
 

@@ -54,6 +54,10 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         ),
         ({"student": {"kind": "oracle"}}, "student.kind"),
         ({"evaluation": {"fid_reference": "public"}}, "fid_reference"),
+        (
+            {"evaluation": {"unnoised_figures": True}},
+            "evaluation.unnoised_figures compares with the records without noise",
+        ),
         ({"privacy": None}, "privacy: must be a group of names and values, not None"),
         # unknown keys and names used twice
         ({"privacy": {"epsilom": 4}}, "privacy.epsilom: unknown key; did you mean 'epsilon'?"),

@@ -73,9 +73,18 @@ of comparisons are computed again."""
 
 def test_the_metrics_are_these_and_only_later_ones_are_part_of_keys() -> None:
     series = ("weighted_", "discriminator_", *(set(ACCURACIES) - {"accuracy"}))
-    names = [metric.name for metric in METRICS if not metric.name.startswith(series)]
+    others = [metric for metric in METRICS if not metric.name.startswith(series)]
+    names = [metric.name for metric in others if not metric.unnoised]
     assert names == [*FIRST.split(), *SINCE]
     assert set(added_versions()) == set(SINCE)
+
+
+def test_the_name_and_the_title_of_a_figure_without_noise_say_so() -> None:
+    unnoised = [metric for metric in METRICS if metric.unnoised]
+    assert len(unnoised) == 3
+    for metric in METRICS:
+        assert metric.name.endswith("_not_private") == metric.unnoised
+        assert metric.title.endswith(", NOT PRIVATE") == metric.unnoised
 
 
 def test_an_added_metric_is_measured_tracked_reported_and_compared(

@@ -18,6 +18,7 @@ from flows.methods.kd_tutor.run import KdRun
 from tasks.accounting.integer_noise import calibrate_sums
 from tasks.guidance import discriminator
 from tasks.guidance.discriminator import SelectSpec
+from tasks.private.held_out import held_out
 from tasks.private.sums import NoisySums
 from tasks.private.teachers import answers as teachers
 from tasks.private.teachers import step as teaching
@@ -246,7 +247,7 @@ def test_a_discriminator_is_measured_on_rows_that_took_no_part_in_its_training(
 ) -> None:
     run, spec, written = with_test_rows(tmp_path)
     used = teaching.shown_to_any(96, spec)
-    rows = discriminator.test_rows(run.tools, spec, run.prepared.test, written)
+    rows = held_out(run.tools, spec, run.prepared.test, written)
     half = len(rows.texts) // 2
     assert half == min(60, 96 - len(used))
     samples = discriminator.read_samples(run.tools, written)["text"].tolist()
@@ -265,7 +266,7 @@ def test_a_discriminator_without_enough_unseen_texts_is_not_measured(tmp_path: P
     spec = replace(spec, negatives=76)
     where = run.prepared.test
     assert where is not None
-    assert discriminator.test_rows(run.tools, spec, where, written) is None
+    assert held_out(run.tools, spec, where, written) is None
 
 
 @pytest.mark.parametrize("best", [True, False], ids=["best", "accepted"])
