@@ -234,6 +234,8 @@ def _with_defaults(flow: str, settings: Settings) -> Settings:
     if flow == "aug_pe" and method["keywords"] == "private_vocabulary":
         method.setdefault("words", 10)
     # Earlier versions stored what this one derives where the field is empty.
+    if flow == "dp_kps" and privacy["setting"] == "paper" and method["threshold"] is None:
+        method["threshold"] = 0.0
     if "joined_by" in privacy and privacy["joined_by"] is None:
         is_mean = privacy["protects"] == "person" and method.get("guidance") in DENSITIES
         privacy["joined_by"] = "mean" if is_mean else "max"

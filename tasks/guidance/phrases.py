@@ -36,6 +36,9 @@ def choose_terms(tools: Tools, spec: VocabularySpec, release: ArtifactRef) -> tu
     """Select the terms with the highest noisy counts and embed them."""
     path = f"runs/{tools.run_id}/vocabulary/terms.parquet"
     parameters: dict[str, object] = {"kept": spec.kept, "threshold": spec.threshold}
+    # Left out at 0: an added value would change the keys of earlier runs.
+    if spec.at_least:
+        parameters["at_least"] = spec.at_least
     key = step_key("choose_terms", parameters, {"release": release.sha256})
     table, why = table_once(tools.artifacts, path, key, lambda: _chosen(tools, spec, release))
     return Terms(table, _vectors(tools, table)), why
@@ -84,7 +87,8 @@ def _chosen(tools: Tools, spec: VocabularySpec, release: ArtifactRef) -> pd.Data
     best = np.argsort(-counts, kind="stable")[: spec.kept]
     # Without a threshold a negative count may be among the best; 0 as a threshold would exclude it.
     if spec.threshold:
-        best = best[counts[best] >= least]
+        reached = int((counts[best] >= least).sum())
+        best = best[: max(reached, spec.at_least)]
     if not len(best):
         raise InputError(
             f"method.threshold: no term of the vocabulary reached {least:.1f} documents (threshold x noise). Lower it "

@@ -2,6 +2,8 @@
 
 import math
 from dataclasses import replace
+from functools import partial
+from operator import eq
 from typing import ClassVar, Final, Literal, Self
 
 from pydantic import Field, model_validator
@@ -12,8 +14,8 @@ from flows.config.method import PlannedCalls, Samples, SingleRound
 from flows.config.models import Plm
 from flows.config.privacy import Calibration, WordsPrivacy
 from flows.config.rows import Rows, VocabularyChoice
-from tasks.private.phrases.features import SequenceChoice, Shape
-from tasks.private.phrases.promise import PartPrivacy
+from tasks.private.phrases.features import FREQUENCIES, Ensemble, SequenceChoice, Shape
+from tasks.private.phrases.promise import KEYPHRASES, TERMS, PartPrivacy
 from tasks.private.phrases.promise import Setting as NoiseSetting
 from tasks.writing.keyphrase_prompts import SHOWN_PER_CLASS
 
@@ -24,6 +26,8 @@ DRAWS: Final = {
     "iterative": (10, 1.0, None),
 }
 """Default top and sharpness of each sampling, and its block; None: as in the paper, by density."""
+DEFAULT_THRESHOLD: Final = 3.0
+"""Standard deviations of the noise that one term in 740 reaches without being in any record."""
 
 
 class KeyphrasePrivacy(WordsPrivacy):
@@ -49,11 +53,40 @@ class DpKpsMethod(SingleRound):
     vocabulary_terms: int = Field(
         1000, ge=2, le=100_000, description="Terms in the private vocabulary at most."
     )
-    threshold: float = Field(
-        0.0,
+    threshold: float | None = Field(
+        None,
         ge=0,
         le=100,
-        description="Minimum noisy count of a term, in standard deviations of the noise; 0: none (paper).",
+        description="Minimum noisy count of a term, in standard deviations of the noise; 0: none (paper). Empty: 3, "
+        "without which a good part of the terms is in no record, but never fewer terms than `length`; 0 with "
+        "privacy.setting: paper.",
+    )
+    terms: int = Field(
+        TERMS,
+        ge=1,
+        le=1000,
+        exclude_if=partial(eq, TERMS),
+        description="Different terms of a record that count for the vocabulary at most (S).",
+    )
+    keyphrases: int = Field(
+        KEYPHRASES,
+        ge=1,
+        le=1000,
+        exclude_if=partial(eq, KEYPHRASES),
+        description="Phrases of a record that count for the densities at most (M; the paper states no number).",
+    )
+    frequencies: int = Field(
+        FREQUENCIES,
+        ge=1,
+        le=100_000,
+        exclude_if=partial(eq, FREQUENCIES),
+        description="Random Fourier frequencies of a density (D; the paper states no number).",
+    )
+    ensemble: Ensemble = Field(
+        "logarithmic",
+        exclude_if=partial(eq, "logarithmic"),
+        description="Densities of iterative sampling. logarithmic: of 2, 4, 8, ... phrases (paper); linear: of every "
+        "number of phrases, which divides the budget among more (appendix A.2).",
     )
     length: int = Field(10, ge=1, le=50, description="Phrases in a sequence (L).")
     sampling: Sampling = Field(
@@ -92,7 +125,7 @@ class DpKpsMethod(SingleRound):
         kind: Literal["independent", "iterative"] = "independent"
         if self.sampling == "iterative":
             kind = "iterative"
-        return Shape(kind, self.length, block=block)
+        return Shape(kind, self.length, self.frequencies, block, ensemble=self.ensemble)
 
     @property
     def choice(self) -> SequenceChoice:
@@ -175,6 +208,13 @@ class DpKpsConfig(OwnRowsConfig):
         return [PlannedCalls(self.writers, self.method.samples, examples_per_class=shows)]
 
     @property
+    def threshold(self) -> float:
+        """Minimum noisy count of a term in standard deviations of the noise."""
+        if self.method.threshold is not None:
+            return self.method.threshold
+        return 0.0 if self.privacy.setting == "paper" else DEFAULT_THRESHOLD
+
+    @property
     def shape(self) -> Shape:
         """Set of densities, with the features of the privacy setting."""
         return replace(self.method.shape, paired=self.privacy.setting != "paper")
@@ -187,7 +227,9 @@ class DpKpsConfig(OwnRowsConfig):
             epsilon=epsilon,
             delta=self.privacy.delta,
             setting=self.privacy.setting,
-            frequencies=method.shape.frequencies,
+            terms=method.terms,
+            keyphrases=method.keyphrases,
+            frequencies=method.frequencies,
             members=len(method.shape.members),
             adjacency=self.privacy.neighbours(self.private),
         )

@@ -52,7 +52,7 @@ def check_sizes(config: DpKpsConfig, card: TaskCard) -> None:
     if size > MAX_BYTES:
         raise ConfigError(
             f"method.length: the densities of {classes} classes take {size / 1e6:.1f} MB in the ledger, "
-            f"at most {MAX_BYTES / 1e6:g} are allowed. Lower method.length, or join classes"
+            f"at most {MAX_BYTES / 1e6:g} are allowed. Lower method.length or method.frequencies, or join classes"
         )
 
 

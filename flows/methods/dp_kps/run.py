@@ -28,7 +28,11 @@ class DpKpsRun(Run):
     def vocabulary_spec(self) -> VocabularySpec:
         """Specification of the vocabulary release."""
         method = self.config.method
-        return vocabulary_spec(self, method.vocabulary_terms, method.threshold)
+        spec = vocabulary_spec(self, method.vocabulary_terms, self.config.threshold)
+        # A run that states no threshold must not fail for one after its charge.
+        if method.threshold is None and spec.threshold:
+            return replace(spec, at_least=method.length)
+        return spec
 
     @property
     def density_spec(self) -> DensitySpec:

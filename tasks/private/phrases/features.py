@@ -23,6 +23,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 Sampling = Literal["independent", "iterative"]
+Ensemble = Literal["logarithmic", "linear"]
 FREQUENCIES = 500
 """Random Fourier frequencies of a density (D); the paper states no number."""
 
@@ -33,7 +34,7 @@ class Shape:
 
     `length`: phrases of a sequence (L). `frequencies`: D. `block`: squared length of a phrase's vector (u) in all
     densities; None: as in the paper, by density. `paired`: features are pairs (cos, sin); else sqrt(2) cos(. + phase),
-    as printed.
+    as printed. `ensemble`: which densities iterative sampling has (appendix A.2).
     """
 
     sampling: Sampling
@@ -41,16 +42,19 @@ class Shape:
     frequencies: int = FREQUENCIES
     block: float | None = None
     paired: bool = True
+    ensemble: Ensemble = "logarithmic"
 
     @property
     def members(self) -> tuple[int, ...]:
         """Number of phrases in the sequences of each density, shortest first.
 
         Independent: 1. Iterative, the logarithmic ensemble: 2, 4, 8, ..., and finally L, where the paper has the next
-        power of 2: a prefix fills at least half of its density's sequences.
+        power of 2: a prefix fills at least half of its density's sequences. The linear one: 1, 2, 3, ..., L.
         """
         if self.sampling == "independent":
             return (1,)
+        if self.ensemble == "linear":
+            return tuple(range(1, self.length + 1))
         powers = range(1, max(1, math.ceil(math.log2(self.length))) + 1)
         return tuple(min(2**power, self.length) for power in powers)
 
@@ -62,15 +66,15 @@ class Shape:
         """Return the squared length of a phrase's vector (u) in the density of sequences of `phrases` phrases."""
         if self.block is not None:
             return self.block
-        # Appendix A.2: 2/L' in the ensemble, where half of a sequence may be missing.
-        if self.sampling == "iterative" and phrases > 1:
+        # Appendix A.2: 2/L' in the logarithmic ensemble, where half of a sequence may be missing.
+        if self.sampling == "iterative" and self.ensemble == "logarithmic" and phrases > 1:
             return 2.0 / phrases
         return 1.0 / phrases
 
     @property
     def parameters(self) -> dict[str, object]:
-        """Parameters of step keys; the ensemble was a setting, whose default keeps the keys of earlier runs."""
-        return asdict(self) | {"ensemble": "logarithmic"}
+        """Parameters of step keys."""
+        return asdict(self)
 
     @property
     def features(self) -> int:

@@ -20,6 +20,12 @@ from tasks.accounting.promise import Protects, require
 Part = Literal["vocabulary", "density"]
 Setting = Literal["gaussian", "pure", "paper"]
 
+TERMS: Final = 10
+"""Different terms of a document that count (S of the paper)."""
+
+KEYPHRASES: Final = 10
+"""Keyphrases of a document that count (M); the paper states no number."""
+
 FEATURE_STEPS: Final = 4096
 """Integer steps of one feature: documents are rounded to multiples of 2^-12."""
 
@@ -40,8 +46,8 @@ class PartPrivacy:
     epsilon: float
     delta: float = 1e-5
     setting: Setting = "gaussian"
-    terms: int = 10
-    keyphrases: int = 10
+    terms: int = TERMS
+    keyphrases: int = KEYPHRASES
     frequencies: int = 500
     members: int = 1
     adjacency: Adjacency = "add_remove"

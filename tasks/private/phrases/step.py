@@ -25,7 +25,7 @@ class VocabularySpec:
     """The release of a vocabulary.
 
     `where`: the public vocabulary. `kept`: maximum number of terms (N in the paper); `threshold`: minimum count in
-    standard deviations of the noise.
+    standard deviations of the noise; the `at_least` best terms need not reach it.
     """
 
     payer: ChargedDataset
@@ -33,6 +33,7 @@ class VocabularySpec:
     where: TermsRef
     kept: int
     threshold: float
+    at_least: int = 0
 
 
 @dataclass(frozen=True, slots=True)

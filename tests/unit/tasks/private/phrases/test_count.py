@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from connectors.interfaces.artifacts import ArtifactRef
@@ -91,6 +92,7 @@ SAMPLERS = {
     "independent": ({"sampling": "independent"}, 1, SequenceChoice(0, 1.0, repeats=True)),
     "sharpened": ({"sampling": "sharpened"}, 1, SequenceChoice(100, 2.0)),
     "iterative": ({}, 2, SequenceChoice(10, 1.0, repeats=True)),
+    "linear": ({"ensemble": "linear"}, 4, SequenceChoice(10, 1.0, repeats=True)),
 }
 
 
@@ -200,6 +202,31 @@ def test_the_private_vocabulary_is_that_of_the_noisy_counts(tmp_path: Path) -> N
     far = opened(tmp_path, method={"threshold": 100.0}, privacy={"epsilon": 0.5})
     with pytest.raises(InputError, match=r"method\.threshold"):
         chosen_terms(far)
+
+
+def test_without_a_stated_threshold_terms_of_noise_are_left_out_and_no_run_fails_for_it(
+    tmp_path: Path,
+) -> None:
+    def counts(folder: str, **privacy: Any) -> pd.Series:
+        (tmp_path / folder).mkdir()
+        run = opened(tmp_path / folder, privacy=privacy)
+        _, terms = chosen_terms(run)
+        return run.tools.artifacts.read_table(terms.table)["count"]
+
+    assert counts("exact", epsilon=200.0).min() >= 1, "no unused term"
+    assert len(counts("noise", epsilon=0.05)) == 4, "as many as a sequence has"
+    assert len(counts("paper", epsilon=0.05, setting="paper")) == 8, "the paper has no threshold"
+
+
+def test_the_settings_of_the_paper_change_what_a_record_adds(tmp_path: Path) -> None:
+    changes = {"terms": 4, "keyphrases": 3, "frequencies": 60, "sampling": "independent"}
+    run = opened(tmp_path, method=changes, privacy={"epsilon": 6.0, "setting": "paper"})
+    _, terms = chosen_terms(run)
+    paid.estimate_densities(run.tools, run.density_spec, terms)
+    first, second = (entry for entry in run.tools.ledger.history("desk") if entry.kind == "release")
+    assert first.sensitivity == 4
+    # M points of 2 D printed features up to sqrt(2), and half a step of rounding each.
+    assert second.sensitivity == pytest.approx(np.sqrt(2) * 120 * 3 + 120 / 8192)
 
 
 def test_an_example_for_prompts_that_is_a_private_row_is_shown_to_their_owner_alone(

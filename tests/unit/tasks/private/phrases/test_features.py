@@ -90,8 +90,9 @@ def test_the_logarithmic_ensemble_never_pads_more_than_half(
         ({"length": 10}, [2 / 2, 2 / 4, 2 / 8, 2 / 10]),
         ({"length": 1}, [1.0]),
         ({"block": 3.0, "length": 10}, [3.0] * 4),
+        ({"length": 4, "ensemble": "linear"}, [1.0, 1 / 2, 1 / 3, 1 / 4]),
     ],
-    ids=["independent", "iterative", "one phrase", "fixed"],
+    ids=["independent", "iterative", "one phrase", "fixed", "linear"],
 )
 def test_the_bandwidth_is_that_of_appendix_a_2(
     changes: dict[str, object], blocks: list[float]
