@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TextIO
 
@@ -100,7 +100,9 @@ class Display:
     def say(self, line: str) -> None:
         """Show a line; a quiet display shows warnings and interruptions only."""
         if not self._quiet or line.startswith(ALWAYS_SHOWN):
-            with self._lock:
+            # A terminal that was closed, or a program that read the output and ended: the run goes on without them, and
+            # its log and page have what counts.
+            with self._lock, suppress(BrokenPipeError):
                 print(line, file=self._stream or terminal(), flush=True)
 
     def status(self, done: int, iterations: int, text: str = "") -> None:

@@ -211,6 +211,18 @@ def test_a_run_whose_worker_is_killed_with_it_is_crashed_within_two_minutes(runn
     assert running.word("up").returncode == 0
 
 
+def test_a_run_outlives_its_worker(running) -> None:
+    run = start_run(
+        running, method={"iterations": 3, "samples": 1500}, execution={"max_workers": 2, "seed": 8}
+    )
+    wait_for_task(running, run, "COMPLETED")
+    worker = pids(running)["worker"]
+    os.kill(worker, signal.SIGKILL)
+    ended = wait_for_state(running, run, "Completed", "Failed", "Crashed", seconds=180)
+    assert ended["name"] == "Completed", ended["message"]
+    assert pids(running)["worker"] != worker, "the supervisor has started another"
+
+
 def test_down_ends_a_run_in_order_and_retry_completes_it(running) -> None:
     run = start_run(
         running, method={"iterations": 4, "samples": 4000}, execution={"max_workers": 2, "seed": 4}

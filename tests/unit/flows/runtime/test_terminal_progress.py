@@ -2,6 +2,7 @@
 
 import io
 import logging
+import os
 
 import pytest
 from rich.console import Console
@@ -156,3 +157,15 @@ def test_quiet_shows_warnings_only(
         with display.work(Work("embed", 2)) as update, display.waiting("reading"):
             update()
     assert capsys.readouterr().err == "warning: few rows\n"
+
+
+def test_a_run_goes_on_when_nobody_reads_its_output() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with open(writing, "w", encoding="utf-8") as stream:
+        shown = Display(stream)
+        shown.say("nobody reads this")
+        with shown.work(Work("write", 2)) as update:
+            update()
+        # What the stream still holds cannot be written either, and closing it would say so.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), writing)
