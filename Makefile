@@ -13,7 +13,7 @@ export WASP_HOME ?= $(CURDIR)/.wasp
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up down status test ci test-data test-nightly mutants check test-all test-e2e docs bench lock format clean
+.PHONY: help setup demo up down status test ci test-data test-nightly mutants findings check test-all test-e2e docs bench lock format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -61,6 +61,11 @@ test-nightly: $(READY) ## the nightly tests alone: tests/support/suites.py says 
 
 mutants: $(READY) ## mutations of the privacy code, each of which its tests must catch (minutes, two processes)
 	$(BIN)/python -m tests.mutants
+
+findings: ## behaviour of pinned packages that nobody guesses, outside the project: findings/README.md (minutes, downloads)
+	@failed=0; for script in findings/*.sh; do \
+	  if said=$$(bash $$script 2>/dev/null); then echo "same     $$script: $$said"; else echo "CHANGED  $$script: $$said"; failed=1; fi; \
+	done; exit $$failed
 
 test-all: $(READY) mutants ## everything but GPUs and vendors: nightly, chaos and statistical tests, mutations as well
 	$(PYTEST) -m "not gpu and not live"
