@@ -23,18 +23,17 @@ from flows.compare.cells import Cell, answer, failed, split_cells, store_run_id
 from flows.compare.config import CompareConfig
 from flows.compare.partitions import make_partition
 from flows.compare.preflight import checked_cells
-from flows.compare.values import summary_of
+from flows.compare.values import comparison_of, summary_of
 from flows.engine.tracking import PARENT, page_url
 from flows.federation.local_parties import local_parties
 from flows.runtime.failure import ErrorContext, explained_errors
 from flows.runtime.flow_runs import reported_end
 from flows.runtime.handover import take
-from flows.runtime.manifest import RunManifest, now, recorded, versions
+from flows.runtime.manifest import RunManifest, now, recorded
 from flows.runtime.state_folder import check_room, state_folder
 from flows.runtime.stores import open_artifacts, open_tracked
 from flows.runtime.terminal_progress import display
 from tasks.metrics.comparison import CellResult, is_unnoised, mean_of
-from tasks.metrics.usefulness import BESIDE
 from tasks.prefect.runtime import task_step
 from tasks.reporting.compare_plots import drawings
 from tasks.reporting.compare_report import markdown, page
@@ -121,7 +120,8 @@ class CompareRun:
         answers = [replace(by_key[cell.key], **cell.labels) for cell in self.cells]
         folder = f"runs/{self.run_id}"
         # A comparison without new cells keeps its time, and its tables do not change.
-        comparison = self._comparison(answers, self._made_before(folder) or now())
+        made = self._made_before(folder) or now()
+        comparison = comparison_of(self.config, answers, made)
         self.tables = markdown(comparison)
         self.artifacts.write_text(f"{folder}/table.md", self.tables)
         self.artifacts.write_text(f"{folder}/table.html", page(comparison))
@@ -152,22 +152,6 @@ class CompareRun:
             return None
         made: str | None = json.loads(stored).get("made")
         return made
-
-    def _comparison(self, answers: Sequence[CellResult], made: str) -> Comparison:
-        config = self.config
-        return Comparison(
-            title=config.title,
-            rows=tuple(row.name for row in config.rows),
-            columns=tuple(column.name for column in config.columns),
-            places=tuple(column.place for column in config.columns),
-            seeds=tuple(config.seeds),
-            metrics=shown_metrics(config.metrics, answers),
-            answers=tuple(answers),
-            published=config.published,
-            differs={row.name: row.differs for row in config.rows if row.differs},
-            made=made,
-            versions=versions(),
-        )
 
     def _tags(self) -> dict[str, str]:
         tags = {
@@ -227,19 +211,6 @@ def _means(comparison: Comparison) -> dict[str, float | None]:
     noised = [key for key in keys if not is_unnoised(comparison.answers, key[1])]
     means = {key: mean_of(comparison.answers, *key[1:], key[0]) for key in noised}
     return {f"{m}/{row}: {column}": mean.mean for (m, row, column), mean in means.items() if mean}
-
-
-def shown_metrics(metrics: Sequence[str], answers: Sequence[CellResult]) -> tuple[str, ...]:
-    """Return the metrics of the tables: with `accuracy` also the other accuracies that a cell has."""
-    others = [
-        name for name in BESIDE if any(answer.values.get(name) is not None for answer in answers)
-    ]
-    names = []
-    for metric in metrics:
-        names.append(metric)
-        if metric == "accuracy":
-            names += others
-    return tuple(dict.fromkeys(names))
 
 
 def _slug(title: str) -> str:
