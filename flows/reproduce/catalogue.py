@@ -77,7 +77,9 @@ class Item(Strict):
     tables: list[str] = Field([], description="Numbers of tables: '1'.")
     figures: list[str] = Field([], description="Numbers of figures: '1b'.")
     about: str = Field(min_length=1, description="Contents, as a phrase.")
-    here: list[Measurement] = Field([], description="Comparisons for a machine without accelerator.")
+    here: list[Measurement] = Field(
+        [], description="Comparisons for a machine without accelerator."
+    )
     published: list[Measurement] = Field([], description="Comparisons with the published sizes.")
     reason: str = Field("", description="Why nothing measures this item without accelerator.")
 
@@ -122,7 +124,7 @@ class Paper(Strict):
     citation: str = Field(min_length=1)
     quick: Ceilings = Field({}, description="Ceilings of a quick reproduction.")
     items: list[Item] = Field(min_length=1)
-    parts: list[Part] = []
+    parts: list[Part] = Field([], description="Algorithms, equations and baselines.")
 
     def select(self, tables: list[str], figures: list[str]) -> list[Item]:
         """Return the items with these numbers, all without numbers; '1' is also the parts 1a and 1b.

@@ -1,6 +1,6 @@
 """Public data files that the comparisons of a reproduction read, and the recipes that make them."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -31,9 +31,7 @@ class RecipeFile:
 def recipe_files(cells: Iterable[Cell]) -> list[RecipeFile]:
     """Return the files of shipped recipes that some cells read, each once; files of no recipe are left out."""
     paths = {
-        resolve_path(name, cell.config.data_root): None
-        for cell in cells
-        for name in _names(cell)
+        resolve_path(name, cell.config.data_root): None for cell in cells for name in _names(cell)
     }
     files = []
     for path in paths:

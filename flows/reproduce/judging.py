@@ -78,9 +78,7 @@ def _judge_drawn(comparison: Comparison, drawn: Sequence[DrawnClaim]) -> list[Ju
         own = [measured[at].ours for at in numbers]
         values = adjusted([ours.p if ours else None for ours in own])
         p_values |= dict(zip(numbers, values, strict=True))
-    return [
-        _judged(comparison, entry, p_values[number]) for number, entry in enumerate(measured)
-    ]
+    return [_judged(comparison, entry, p_values[number]) for number, entry in enumerate(measured)]
 
 
 def _judged(comparison: Comparison, entry: _Measured, p: float | None) -> Judgement:
@@ -102,9 +100,7 @@ def _judged(comparison: Comparison, entry: _Measured, p: float | None) -> Judgem
     )
 
 
-def _difference(
-    answers: Sequence[CellResult], claim: DrawnClaim, column: str
-) -> Difference | None:
+def _difference(answers: Sequence[CellResult], claim: DrawnClaim, column: str) -> Difference | None:
     """Return the measured difference of a claim, paired by seed; None without a common seed."""
     if claim.direction in ("falling", "rising"):
         first, last = _ends(answers, claim, column)

@@ -39,9 +39,7 @@ class Matrix:
         config = _restricted(self.config, [measurement])
         rows = {row.name for row in config.rows}
         columns = {column.name for column in config.columns}
-        return config, [
-            cell for cell in self.cells if cell.row in rows and cell.column in columns
-        ]
+        return config, [cell for cell in self.cells if cell.row in rows and cell.column in columns]
 
 
 def load_matrices(

@@ -57,7 +57,7 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredComparison:
-    """What a comparison has measured for an item.
+    """The results of a comparison for an item.
 
     Attributes:
         name: name of its configuration.
@@ -193,7 +193,7 @@ def coverage(papers: Sequence[CoveredPaper], commit: str, made: str, cells: int)
 def _covered_where(item: ReproducedItem) -> str:
     """Return the comparisons of an item with their number of finished cells."""
     parts = [f"`{entry.name}` ({entry.finished} of {entry.cells})" for entry in item.comparisons]
-    return ", ".join(parts) or "–"
+    return ", ".join(parts) or "none"
 
 
 def _covered_verdict(item: ReproducedItem) -> str:
@@ -210,9 +210,7 @@ def _covered_verdict(item: ReproducedItem) -> str:
 
 def verdict_counts(judgements: Iterable[Judgement]) -> str:
     """Return the number of claims with each verdict: "2 hold, 1 not judged"."""
-    counts = Counter(
-        claim.verdict if claim.is_judged else NOT_JUDGED for claim in judgements
-    )
+    counts = Counter(claim.verdict if claim.is_judged else NOT_JUDGED for claim in judgements)
     phrases = {"holds": "hold", "does not hold": "do not hold"}
     parts = []
     for verdict in (*VERDICTS, NOT_JUDGED):

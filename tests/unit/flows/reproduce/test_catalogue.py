@@ -111,7 +111,10 @@ def test_a_cell_is_the_same_whichever_items_are_selected() -> None:
 def test_items_are_selected_by_number() -> None:
     paper = PAPERS["wasp"]
     assert [item.name for item in paper.select(["1", "4"], [])] == ["Table 1", "Table 4"]
-    assert [item.name for item in paper.select([], ["1"])] == ["Figures 1a and 6", "Figures 1b and 5"]
+    assert [item.name for item in paper.select([], ["1"])] == [
+        "Figures 1a and 6",
+        "Figures 1b and 5",
+    ]
     assert [item.name for item in paper.select(["9"], ["1b"])] == [
         "Tables 8 and 9",
         "Figures 1b and 5",
@@ -165,7 +168,11 @@ def test_an_item_that_makes_no_sense_is_refused(item: dict[str, Any], message: s
 
 
 def test_a_row_that_a_comparison_does_not_have_is_refused() -> None:
-    item = {"tables": [1], "about": "x", "here": [{"comparison": "compare_here", "rows": ["Nobody"]}]}
+    item = {
+        "tables": [1],
+        "about": "x",
+        "here": [{"comparison": "compare_here", "rows": ["Nobody"]}],
+    }
     paper = of_paper("wasp", items=[item])
     with pytest.raises(ConfigError, match="compare_here: has no row or column 'Nobody'"):
         load_matrices(paper, paper.items, is_published=False, is_quick=False)

@@ -101,7 +101,9 @@ def test_names_are_no_markup() -> None:
     assert "<b>no</b>" not in html
     assert "<svg" in html
     lines = markdown(made).splitlines()
-    (line,) = [entry for entry in lines if entry.startswith("| theirs below ours") and "holds" in entry]
+    (line,) = [
+        entry for entry in lines if entry.startswith("| theirs below ours") and "holds" in entry
+    ]
     assert line.count(" | ") == 7
 
 
@@ -122,12 +124,14 @@ def test_results_without_noise_are_marked() -> None:
 
 def test_the_page_on_coverage_names_the_claims_that_are_decided() -> None:
     items = result(measured(finished=4)).items
-    paper = CoveredPaper("Made up", "Nobody 2026", items, (("Equation 1", "`file.py`", "as printed"),))
+    paper = CoveredPaper(
+        "Made up", "Nobody 2026", items, (("Equation 1", "`file.py`", "as printed"),)
+    )
     text = coverage([paper], "abcd1234", "2026-01-01T00:00:00", 4)
     assert "commit abcd1234 wrote this page on 2026-01-01 from 4 cells" in text
     assert (
         "| Table 1 | everything | `papers/made_up#one` (4 of 4) | 1 holds, 1 not judged; "
         "theirs below ours (accuracy, all): holds |"
     ) in text
-    assert "| Figure 2 | a drawing | – | not measured: nothing to measure |" in text
+    assert "| Figure 2 | a drawing | none | not measured: nothing to measure |" in text
     assert "| Equation 1 | `file.py` | as printed |" in text
