@@ -7,7 +7,7 @@ from pathlib import Path
 
 from connectors.interfaces.errors import ConfigError
 from flows.compare.cells import Cell, cells_of
-from flows.compare.config import CompareConfig, Row
+from flows.compare.config import Changes, CompareConfig, Row
 from flows.config.base import AnyConfig
 from flows.config.extends import find_config
 from flows.config.files import load_config
@@ -112,12 +112,27 @@ def _names(parts: Sequence[Measurement], field: str) -> list[str]:
 # --- quick
 def _reduced(config: CompareConfig, ceilings: Mapping[str, int]) -> CompareConfig:
     """Return a comparison of one seed whose fields do not exceed their ceilings."""
-    single = config.model_copy(update={"seeds": config.seeds[:1]})
+    columns = [
+        column.model_copy(update={"set": column.set | _lowered(column.set, ceilings)})
+        for column in config.columns
+    ]
+    changes = {"seeds": config.seeds[:1], "columns": columns}
+    single = config.model_copy(update=changes)
+    # After the columns: a row has precedence over them, and would make them equal.
     configs: dict[str, list[AnyConfig]] = {}
     for cell in cells_of(single):
         configs.setdefault(cell.row, []).append(cell.config)
     rows = [_reduced_row(row, configs[row.name], ceilings) for row in config.rows]
     return single.model_copy(update={"rows": rows})
+
+
+def _lowered(changes: Changes, ceilings: Mapping[str, int]) -> Changes:
+    """Return the fields of a column that exceed their ceilings, with these."""
+    return {
+        field: ceiling
+        for field, ceiling in ceilings.items()
+        if isinstance(changes.get(field), int) and changes[field] > ceiling
+    }
 
 
 def _reduced_row(row: Row, configs: Sequence[AnyConfig], ceilings: Mapping[str, int]) -> Row:
