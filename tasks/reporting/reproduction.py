@@ -42,15 +42,17 @@ class Judgement:
 
     @property
     def is_judged(self) -> bool:
-        """True if every seed took part in a verdict."""
-        return self.verdict != "" and self.ours is not None and self.ours.pairs == self.seeds
+        """True if every seed took part in a verdict; one seed has no p-value, and judges nothing."""
+        if self.ours is None or self.ours.p is None:
+            return False
+        return self.ours.pairs == self.seeds
 
     @property
     def verdict_text(self) -> str:
         """The verdict, which is preliminary before all seeds took part."""
         if self.is_judged:
             return self.verdict
-        if self.ours is None or self.ours.pairs < 2:
+        if self.ours is None or self.ours.p is None:
             return NOT_JUDGED
         return f"{self.verdict} so far"
 

@@ -61,7 +61,8 @@ def pipeline(origin: FileServer, tmp_path: Path) -> Pipeline:
 
 
 def small(folder: Path) -> dict[str, Any]:
-    private = {"path": "mine/train.parquet", "name": "mine", "rows_are_public": True}
+    private = {"path": "mine/train.parquet", "name": "mine", "rows": 100}
+    private["rows_are_public"] = True
     return SMALL | {"private": private, "data_root": str(folder / "data")}
 
 
