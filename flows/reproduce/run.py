@@ -189,16 +189,20 @@ class ReproductionRun:
     def _item(self, item: Item) -> ReproducedItem:
         by_name = {matrix.name: matrix for matrix in self.matrices}
         measured = tuple(
-            self._measured(by_name[measurement.comparison], measurement)
+            self._measured(by_name[measurement.comparison], measurement, bool(item.figures))
             for measurement in item.measurements(self.request.is_published)
         )
         reason = "" if measured else item.reason or "no comparison with the published sizes"
         return ReproducedItem(item.name, item.about, measured, reason)
 
-    def _measured(self, matrix: Matrix, measurement: Measurement) -> MeasuredComparison:
+    def _measured(
+        self, matrix: Matrix, measurement: Measurement, is_figure: bool
+    ) -> MeasuredComparison:
         config, cells = matrix.part(measurement)
         answers = self.answers.of(cells)
         comparison = comparison_of(config, answers, now())
+        judgements = judge_claims(comparison, measurement.claims)
+        claimed = {claim.metric for claim in judgements} or {comparison.metrics[0]}
         failures = [
             (f"{entry.row} · {entry.column} · seed {entry.seed}", entry.error)
             for entry in answers
@@ -207,7 +211,7 @@ class ReproductionRun:
         return MeasuredComparison(
             name=matrix.name,
             comparison=comparison,
-            judgements=judge_claims(comparison, measurement.claims),
+            judgements=judgements,
             cells=len(cells),
             finished=len(answers) - len(failures),
             seconds=sum(entry.seconds for entry in answers),
@@ -215,6 +219,8 @@ class ReproductionRun:
             problem=self.problems.get(matrix.name, ""),
             remark=measurement.remark,
             address=self._address(matrix),
+            # A figure is drawn whole; beside the claims of a table, further figures would hide them.
+            drawn=tuple(name for name in comparison.metrics if is_figure or name in claimed),
         )
 
     def _address(self, matrix: Matrix) -> str:

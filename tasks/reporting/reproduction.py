@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from connectors.interfaces.counts import counted, duration
 from tasks.metrics.comparison import CONFIDENCE, Difference, Verdict
@@ -70,6 +70,7 @@ class MeasuredComparison:
         problem: why it was not run.
         remark: what a reader must know about it.
         address: page of the comparison, relative to this one; empty without one.
+        drawn: metrics whose figures the page shows.
     """
 
     name: str
@@ -82,6 +83,7 @@ class MeasuredComparison:
     problem: str = ""
     remark: str = ""
     address: str = ""
+    drawn: tuple[str, ...] = ()
 
     @property
     def is_finished(self) -> bool:
@@ -289,7 +291,7 @@ def _tables_of(entry: MeasuredComparison) -> Sequence[Table]:
 
 def _figures_of(result: Reproduction, entry: MeasuredComparison) -> dict[str, str]:
     """Return the figures of a comparison as SVG by name."""
-    comparison = entry.comparison
+    comparison = replace(entry.comparison, metrics=entry.drawn)
     # The page is written after each comparison, and most results are those of the page before.
     answers = tuple((cell.row, cell.column, cell.seed, cell.run_id) for cell in comparison.answers)
     key = (entry.name, comparison.rows, comparison.columns, comparison.metrics, answers)
