@@ -56,14 +56,15 @@ def pipeline(origin: FileServer, tmp_path: Path) -> Pipeline:
         items.append({"tables": [number], "about": title, "here": [str(file)]})
     items.append({"figures": [1], "about": "a drawing", "reason": "nothing to measure"})
     paper = {"title": "Mine", "citation": "Nobody 2026", "items": items}
-    written(tmp_path / "mine.yaml", paper | {"quick": {"method.samples": 36, "test.rows": 30}})
+    written(tmp_path / "mine.yaml", paper | {"quick": {"method.samples": 24, "test.rows": 30}})
     return pipeline.patched(REDIRECT.format(folder=str(recipes)))
 
 
 def small(folder: Path) -> dict[str, Any]:
     private = {"path": "mine/train.parquet", "name": "mine", "rows": 100}
     private["rows_are_public"] = True
-    return SMALL | {"private": private, "data_root": str(folder / "data")}
+    method = SMALL["method"] | {"iterations": 2, "samples": 36}
+    return SMALL | {"private": private, "data_root": str(folder / "data"), "method": method}
 
 
 def comparison(folder: Path, title: str, votes: int) -> dict[str, Any]:
@@ -100,45 +101,39 @@ def test_a_paper_is_reproduced_from_an_empty_home(origin: FileServer, pipeline: 
     assert "Missing data: mine. Their licences need your agreement" in refused.stderr
     assert origin.requests == []
 
-    quick = pipeline.call(*arguments(pipeline, "--quick", "--yes", "--json"), code=1)
+    quick = pipeline.call(
+        *arguments(pipeline, "--table", "1", "--quick", "--yes", "--json"), code=1
+    )
     value = last_json(quick.stdout)
     assert len(origin.requests) == 1
-    assert (value["state"], value["claims"], value["judged"]) == ("incomplete", 2, 0)
-    assert len(started(quick.stderr)) == 4
+    assert (value["state"], value["claims"], value["judged"]) == ("incomplete", 1, 0)
+    assert [item["name"] for item in value["items"]] == ["Table 1"]
+    assert len(started(quick.stderr)) == 2
     page = Path(value["page"])
-    assert page.parent.name == "reproduce-mine-quick"
+    assert page.parent.name == "reproduce-mine-table-1-quick"
     assert "No claim is judged" in page.read_text()
 
-    whole = pipeline.call(*arguments(pipeline, "--json"), code=0)
+    whole = pipeline.call(*arguments(pipeline, "--table", "1", "--json"), code=0)
     value = last_json(whole.stdout)
-    assert (value["state"], value["claims"], value["judged"]) == ("judged", 2, 2)
-    assert Counter(started(whole.stderr)) == dict.fromkeys(set(started(whole.stderr)), 2)
-    assert len(started(whole.stderr)) == 8
+    assert (value["state"], value["claims"], value["judged"]) == ("judged", 1, 1)
+    assert len(set(started(whole.stderr))) == len(started(whole.stderr)) == 4
     shown = Path(value["page"]).with_name("page.md").read_text()
-    assert "2 of 2" in shown
     assert "mine, which states no digest" in shown
     cells = pq.read_table(Path(value["page"]).with_name("cells.parquet"))
-    assert cells.num_rows == 8
+    assert cells.num_rows == 4
     assert all(field.metadata[b"description"] for field in cells.schema)
     # The figures of the page are those of the runs.
-    (line,) = [entry for entry in shown.splitlines() if "without below with" in entry][:1]
-    table = cells.to_pandas().set_index(["row", "seed"])
-    first = table[table["comparison"].str.endswith("first.yaml")]["accuracy"]
-    pairs = [first["without", seed] - first["with", seed] for seed in (0, 1)]
+    (line,) = [entry for entry in shown.splitlines() if "without below with" in entry]
+    accuracy = cells.to_pandas().set_index(["row", "seed"])["accuracy"]
+    pairs = [accuracy["without", seed] - accuracy["with", seed] for seed in (0, 1)]
     assert f"{sum(pairs) / 2:+.3f}" in line
+    assert "| 2 of 2 |" in line
 
-    again = pipeline.call(*arguments(pipeline), code=0)
+    again = pipeline.call(*arguments(pipeline, "--table", "1"), code=0)
     assert started(again.stderr) == []
+    assert "temporary server" not in again.stderr
     assert len(origin.requests) == 1
-    assert finished_runs(pipeline)["wasp"] == 12
-
-
-def test_a_table_alone_runs_its_own_comparison(pipeline: Pipeline) -> None:
-    done = pipeline.call(*arguments(pipeline, "--table", "2", "--quick", "--yes", "--json"), code=1)
-    value = last_json(done.stdout)
-    assert [item["name"] for item in value["items"]] == ["Table 2"]
-    assert Path(value["page"]).parent.name == "reproduce-mine-table-2-quick"
-    assert len(started(done.stderr)) == 2
+    assert finished_runs(pipeline)["wasp"] == 6
 
 
 def test_a_plan_names_the_missing_data_and_runs_nothing(
