@@ -64,6 +64,7 @@ def find_flow(name: str) -> FlowEntry:
 
 def find_method(name: str) -> Method:
     """Import and return a method; ConfigError for an unknown name."""
-    if name not in method_names():
+    # Those of this repository first: the names of others are read from the files of all installed packages.
+    if name not in METHODS and name not in method_names():
         raise ConfigError(f"Unknown method '{name}'. Methods: {', '.join(method_names())}")
     return cast(Method, find_flow(name))

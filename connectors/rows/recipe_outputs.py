@@ -39,18 +39,19 @@ def recipe_for(path: str) -> str | None:
 
     An absolute path fits by its last folders.
     """
-    output = _find_output(path)
-    if output is None:
+    made_by = find_output(path)
+    if made_by is None:
         return None
-    return _recipes_of_outputs()[output]
+    return made_by[1]
 
 
 def fetch_command(path: str) -> str | None:
     """Return the command that fetches and prepares a missing local file; None if no shipped recipe writes it."""
-    output = _find_output(path)
-    if output is None:
+    made_by = find_output(path)
+    if made_by is None:
         return None
-    command = f"wasp data {_recipes_of_outputs()[output]}"
+    output, recipe = made_by
+    command = f"wasp data {recipe}"
     root = Path(path).expanduser().absolute().parents[len(PurePosixPath(output).parts) - 1]
     # Compared as written and resolved: either may contain a symbolic link.
     if root != data_folder().absolute() and root.resolve() != data_folder().resolve():
@@ -58,15 +59,17 @@ def fetch_command(path: str) -> str | None:
     return command
 
 
-def _find_output(path: str) -> str | None:
+def find_output(path: str) -> tuple[str, str] | None:
+    """Return the output of a shipped recipe that a path ends with, and the recipe's name; None if there is none."""
     if "://" in path or path.startswith(("builtin:", "env:")):
         return None
     parts = PurePosixPath(path).parts
     # The longest ending first: a shorter one may be the output of another recipe.
     for length in range(len(parts), 0, -1):
         ending = "/".join(parts[-length:])
-        if ending in _recipes_of_outputs():
-            return ending
+        recipe = _recipes_of_outputs().get(ending)
+        if recipe is not None:
+            return ending, recipe
     return None
 
 

@@ -22,6 +22,7 @@ from flows.cli.clean import clean
 from flows.cli.common import Commands, Output, command, print_problems
 from flows.cli.data import data
 from flows.cli.dataset import dataset
+from flows.cli.reproduce import reproduce
 from flows.runtime.interruption import interruptible_command
 from flows.runtime.library_output import hide_at_exit
 from flows.runtime.state_folder import prepare_environment
@@ -56,7 +57,7 @@ app = typer.Typer(
 PANELS: dict[str, tuple[Callable[..., Output], ...]] = {
     "Start": (
         *(start.demo, start.init, start.doctor, start.advise, start.plan, start.preview),
-        *(start.run, start.compare, start.audit, data),
+        *(start.run, start.compare, start.audit, data, reproduce),
     ),
     "Results": (
         *(

@@ -149,11 +149,11 @@ def run(
         return compare(config=file, set_=set_, local_parties=local_parties)
     loaded = _load(flow, file, set_)
     if local_parties is None:
-        return _run_flow(flow, loaded)
+        return run_flow(flow, loaded)
     from flows.federation import local_parties as parties
 
     with parties.local_parties(loaded, local_parties):
-        return _run_flow(flow, loaded)
+        return run_flow(flow, loaded)
 
 
 def demo() -> Output:
@@ -194,7 +194,7 @@ def compare(
 
         with show_progress(), share_caches(state_folder()):
             measure_models(loaded)
-    return _plan_flow("compare", loaded) if plan else _run_flow("compare", loaded)
+    return _plan_flow("compare", loaded) if plan else run_flow("compare", loaded)
 
 
 def audit(
@@ -233,7 +233,7 @@ def audit(
     else:
         values |= {"config": str(file), "changes": set_}
         checked = check_config(find_flow("audit").config, values, "wasp audit")
-    return _plan_flow("audit", checked) if plan else _run_flow("audit", checked)
+    return _plan_flow("audit", checked) if plan else run_flow("audit", checked)
 
 
 def resume(
@@ -254,7 +254,7 @@ def resume(
         privacy = manifest["config"]["privacy"] | {"on_lost_artifacts": "respend"}
         manifest = manifest | {"config": manifest["config"] | {"privacy": privacy}}
     config = read_stored(find_flow(manifest["flow"]).config, manifest)
-    return _run_flow(manifest["flow"], config, manifest["run_id"])
+    return run_flow(manifest["flow"], config, manifest["run_id"])
 
 
 def plan(name: ConfigName = None, config: ConfigFile = None, set_: Changes = None) -> Output:
@@ -378,7 +378,8 @@ def _load(flow: str, file: Path, changes: Sequence[str] | None) -> Any:
     return load_config(find_flow(flow).config, file, changes or [])
 
 
-def _run_flow(flow: str, config: Any, resumes: str | None = None) -> Output:
+def run_flow(flow: str, config: Any, resumes: str | None = None) -> Output:
+    """Check and run a flow; `resumes`: the run to resume."""
     home = state_folder()
     entry = find_flow(flow)
     check_room(home)

@@ -1,6 +1,7 @@
 """Cells of a comparison, identified by content to reuse results."""
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,6 +66,17 @@ def cells_of(config: CompareConfig) -> list[Cell]:
         for column in config.columns
         for seed in config.seeds
     ]
+
+
+def comparison_id(config: CompareConfig, cells: Sequence[Cell]) -> str:
+    """Return the run id of a comparison with these cells."""
+    content = digest([config.title, config.rows[0].name, *(cell.key for cell in cells)])
+    return f"compare-{title_slug(config.title)}-{content[:10]}"
+
+
+def title_slug(title: str) -> str:
+    """Return the title of a comparison as part of a name."""
+    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:40] or "table"
 
 
 def split_cells(

@@ -30,8 +30,10 @@ def compare(config: CompareConfig) -> Json:
         The content of summary.json, as printed by `wasp compare --json`, including failed cells with their errors.
     """
     with comparing(config) as run:
-        # every cell is a run with its own plan, ledger entries and report
-        futures = [run_cell.submit(run, cell) for cell in run.open]
-        result = run.finish([future.result() for future in futures])
+        while cells := run.next_cells():
+            # every cell is a run with its own plan, ledger entries and report
+            futures = [run_cell.submit(run, cell) for cell in cells]
+            run.add_answers(cells, [future.result() for future in futures])
+        result = run.finish()
         create_markdown_artifact(run.tables, key="comparison", description=result["title"])
     return result

@@ -6,7 +6,6 @@ import ctypes
 import gc
 import json
 import math
-import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
@@ -16,25 +15,34 @@ from typing import Any
 from prefect import runtime
 
 from connectors.interfaces import cancellation
-from connectors.interfaces.content_keys import digest
+from connectors.interfaces.counts import counted
 from connectors.interfaces.json_values import Json
 from flows.catalog import find_flow
-from flows.compare.cells import Cell, answer, failed, split_cells, store_run_id
+from flows.compare.cell_claims import claim_cell, is_claimed
+from flows.compare.cells import (
+    Cell,
+    answer,
+    comparison_id,
+    failed,
+    load_answer,
+    split_cells,
+    store_run_id,
+    title_slug,
+)
 from flows.compare.config import CompareConfig
 from flows.compare.partitions import make_partition
 from flows.compare.preflight import checked_cells
-from flows.compare.values import summary_of
+from flows.compare.values import comparison_of, summary_of
 from flows.engine.tracking import PARENT, page_url
 from flows.federation.local_parties import local_parties
 from flows.runtime.failure import ErrorContext, explained_errors
 from flows.runtime.flow_runs import reported_end
 from flows.runtime.handover import take
-from flows.runtime.manifest import RunManifest, now, recorded, versions
+from flows.runtime.manifest import RunManifest, now, recorded
 from flows.runtime.state_folder import check_room, state_folder
 from flows.runtime.stores import open_artifacts, open_tracked
 from flows.runtime.terminal_progress import display
 from tasks.metrics.comparison import CellResult, is_unnoised, mean_of
-from tasks.metrics.usefulness import BESIDE
 from tasks.prefect.runtime import task_step
 from tasks.reporting.compare_plots import drawings
 from tasks.reporting.compare_report import markdown, page
@@ -47,12 +55,16 @@ def compare_name() -> str:
     values = runtime.flow_run.parameters["config"]
     # Prefect passes the parameters of a served flow as plain values.
     title = values["title"] if isinstance(values, dict) else values.title
-    return f"compare-{_slug(title)}"
+    return f"compare-{title_slug(title)}"
+
+
+POLL_SECONDS = 1.0
+"""Time between two looks at the cells of other processes."""
 
 
 @task_step("cell {cell.name}", retries=0)
-def run_cell(run: CompareRun, cell: Cell) -> CellResult:
-    """Run one cell as a sub-flow; an error becomes its answer."""
+def run_cell(run: CompareRun, cell: Cell) -> CellResult | None:
+    """Run one cell as a sub-flow; an error becomes its answer. None if another process runs it."""
     return run.run_cell(cell)
 
 
@@ -66,7 +78,8 @@ class CompareRun:
         self.artifacts = manifest.artifacts
         self.run_id = manifest.values["run_id"]
         self.started = time.monotonic()
-        self.stored, self.open = split_cells(manifest.artifacts, cells)
+        self.answers, self.open = split_cells(manifest.artifacts, cells)
+        self._was_started = False
         self.tables = ""
         self.tracker = open_tracked(manifest.artifacts.home, self.run_id, config.tracking.mlflow)
 
@@ -81,8 +94,53 @@ class CompareRun:
         self.manifest.update(mlflow_run_id=self.tracker.mlflow_run_id)
         display().say(f"{len(self.cells)} cells: {len(self.open)} to run, the others are reused")
 
-    def run_cell(self, cell: Cell) -> CellResult:
-        """Run the flow of a cell; an error fails only this cell."""
+    def next_cells(self) -> list[Cell]:
+        """Return the cells without an answer: first all, then those that other processes gave up.
+
+        Waits while other processes run all of them; empty if every cell has an answer.
+        """
+        if self._was_started:
+            return self._wait_for_others()
+        self._was_started = True
+        return self.open
+
+    def add_answers(self, cells: Sequence[Cell], completed: Sequence[CellResult | None]) -> None:
+        """Add the answers of some cells; None for a cell of another process."""
+        for cell, result in zip(cells, completed, strict=True):
+            if result is not None:
+                self.answers[cell.key] = result
+
+    def _wait_for_others(self) -> list[Cell]:
+        waiting = [cell for cell in self.open if cell.key not in self.answers]
+        if waiting:
+            display().say(
+                f"{counted(len(waiting), 'cell')} in other processes: waiting for their results"
+            )
+        while waiting:
+            # Before the results: a process that ends meanwhile has stored its own.
+            free = {cell.key for cell in waiting if not is_claimed(self.artifacts.home, cell.key)}
+            finished = {cell.key: load_answer(self.artifacts, cell) for cell in waiting}
+            self.answers |= {key: stored for key, stored in finished.items() if stored is not None}
+            waiting = [cell for cell in waiting if cell.key not in self.answers]
+            given_up = [cell for cell in waiting if cell.key in free]
+            if given_up:
+                return given_up
+            cancellation.raise_if_stopped()
+            time.sleep(POLL_SECONDS)
+        return []
+
+    def run_cell(self, cell: Cell) -> CellResult | None:
+        """Run the flow of a cell; an error fails only this cell. None if another process runs it."""
+        with claim_cell(self.artifacts.home, cell.key) as is_mine:
+            if not is_mine:
+                return None
+            # Another process may have finished it since the matrix was read.
+            stored = load_answer(self.artifacts, cell)
+            if stored is not None:
+                return stored
+            return self._run_claimed(cell)
+
+    def _run_claimed(self, cell: Cell) -> CellResult:
         flow: Any = find_flow(cell.flow).flow()
         # The run of the cell reads it, and becomes a child of the comparison in MLflow.
         parent = PARENT.set(self.tracker.mlflow_run_id)
@@ -111,17 +169,17 @@ class CompareRun:
         make_partition(cell.config, cell.partition, number, cell.seed)
         return local_parties(cell.config, number)
 
-    def finish(self, completed: Sequence[CellResult]) -> Json:
+    def finish(self) -> Json:
         """Write and track tables and plots.
 
         Return the summary, which includes failed cells.
         """
         # Cells with equal configurations share one run, but each has its own row in the tables.
-        by_key = self.stored | dict(zip([cell.key for cell in self.open], completed, strict=True))
-        answers = [replace(by_key[cell.key], **cell.labels) for cell in self.cells]
+        answers = [replace(self.answers[cell.key], **cell.labels) for cell in self.cells]
         folder = f"runs/{self.run_id}"
         # A comparison without new cells keeps its time, and its tables do not change.
-        comparison = self._comparison(answers, self._made_before(folder) or now())
+        made = self._made_before(folder) or now()
+        comparison = comparison_of(self.config, answers, made)
         self.tables = markdown(comparison)
         self.artifacts.write_text(f"{folder}/table.md", self.tables)
         self.artifacts.write_text(f"{folder}/table.html", page(comparison))
@@ -153,22 +211,6 @@ class CompareRun:
         made: str | None = json.loads(stored).get("made")
         return made
 
-    def _comparison(self, answers: Sequence[CellResult], made: str) -> Comparison:
-        config = self.config
-        return Comparison(
-            title=config.title,
-            rows=tuple(row.name for row in config.rows),
-            columns=tuple(column.name for column in config.columns),
-            places=tuple(column.place for column in config.columns),
-            seeds=tuple(config.seeds),
-            metrics=shown_metrics(config.metrics, answers),
-            answers=tuple(answers),
-            published=config.published,
-            differs={row.name: row.differs for row in config.rows if row.differs},
-            made=made,
-            versions=versions(),
-        )
-
     def _tags(self) -> dict[str, str]:
         tags = {
             "wasp.run_id": self.run_id,
@@ -195,10 +237,9 @@ def comparing(config: CompareConfig) -> Iterator[CompareRun]:
         check_room(home)
         cells = take("compare", config) or checked_cells("compare", config)
         artifacts = open_artifacts(home)
-        content = digest([config.title, config.rows[0].name, *(cell.key for cell in cells)])
-        run_id = f"compare-{_slug(config.title)}-{content[:10]}"
+        run_id = comparison_id(config, cells)
         context.folder = home / "runs" / run_id
-        with recorded(artifacts, run_id, "compare", config) as manifest:
+        with recorded(artifacts, run_id, "compare", config, is_shared=True) as manifest:
             run = CompareRun(config, cells, manifest)
             run.begin()
             try:
@@ -227,20 +268,3 @@ def _means(comparison: Comparison) -> dict[str, float | None]:
     noised = [key for key in keys if not is_unnoised(comparison.answers, key[1])]
     means = {key: mean_of(comparison.answers, *key[1:], key[0]) for key in noised}
     return {f"{m}/{row}: {column}": mean.mean for (m, row, column), mean in means.items() if mean}
-
-
-def shown_metrics(metrics: Sequence[str], answers: Sequence[CellResult]) -> tuple[str, ...]:
-    """Return the metrics of the tables: with `accuracy` also the other accuracies that a cell has."""
-    others = [
-        name for name in BESIDE if any(answer.values.get(name) is not None for answer in answers)
-    ]
-    names = []
-    for metric in metrics:
-        names.append(metric)
-        if metric == "accuracy":
-            names += others
-    return tuple(dict.fromkeys(names))
-
-
-def _slug(title: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:40] or "table"

@@ -14,10 +14,13 @@ from flows.compare.partitions import plannable, registry_of
 from flows.compare.preflight import inspect_cells
 from flows.config.paths import dataset_of
 from flows.engine.plan import numbers_of
+from flows.runtime.manifest import versions
 from flows.runtime.state_folder import state_folder
 from flows.runtime.stores import open_artifacts, open_ledger
 from tasks.accounting.composition import epsilon_of
 from tasks.accounting.guarantee import finite
+from tasks.metrics.comparison import CellResult
+from tasks.metrics.usefulness import BESIDE
 from tasks.reporting.compare_report import claims
 from tasks.reporting.compare_results import Comparison
 
@@ -76,6 +79,36 @@ def planned(config: CompareConfig) -> Json:
         "unchecked": preflight.unchecked,
         "problems": preflight.problems,
     }
+
+
+def comparison_of(config: CompareConfig, answers: Sequence[CellResult], made: str) -> Comparison:
+    """Return the comparison of some answers; `made`: time of the tables."""
+    return Comparison(
+        title=config.title,
+        rows=tuple(row.name for row in config.rows),
+        columns=tuple(column.name for column in config.columns),
+        places=tuple(column.place for column in config.columns),
+        seeds=tuple(config.seeds),
+        metrics=shown_metrics(config.metrics, answers),
+        answers=tuple(answers),
+        published=config.published,
+        differs={row.name: row.differs for row in config.rows if row.differs},
+        made=made,
+        versions=versions(),
+    )
+
+
+def shown_metrics(metrics: Sequence[str], answers: Sequence[CellResult]) -> tuple[str, ...]:
+    """Return the metrics of the tables: with `accuracy` also the other accuracies that a cell has."""
+    others = [
+        name for name in BESIDE if any(answer.values.get(name) is not None for answer in answers)
+    ]
+    names = []
+    for metric in metrics:
+        names.append(metric)
+        if metric == "accuracy":
+            names += others
+    return tuple(dict.fromkeys(names))
 
 
 def summary_of(comparison: Comparison, run_id: str, folder: str) -> Json:

@@ -12,11 +12,13 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 import yaml
 
+from connectors.artifacts.atomic_files import locked, make_folder
+from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.json_values import Json
 from connectors.interfaces.rows import BUILTIN, PrivateRef, RowsRef
@@ -97,7 +99,7 @@ def local_parties(config: AnyConfig, number: int) -> Iterator[None]:
     # Each party has the state folder of its own file.
     environment = {name: value for name, value in os.environ.items() if name != "WASP_HOME"}
     processes = {}
-    with _ONE_AT_A_TIME, ExitStack() as started:
+    with _ONE_AT_A_TIME, _turn(config.parties, config.data_root), ExitStack() as started:
         for file in _party_files(config, config.parties, number):
             log = started.enter_context((file.parent / "party.log").open("wb"))
             command = [sys.executable, "-m", "flows.cli.main", "party", "--config", str(file)]
@@ -119,9 +121,21 @@ def local_parties(config: AnyConfig, number: int) -> Iterator[None]:
         yield
 
 
+def _turn(parties: PartiesChoice, root: str | None) -> AbstractContextManager[bool]:
+    """Wait until no other process of this state folder runs these parties."""
+    # Not in their folder, which may not exist yet and appears as a whole.
+    folder = state_folder() / "locks"
+    make_folder(folder)
+    return locked(folder / f"{digest([str(_registry(parties, root))])[:16]}.lock")
+
+
+def _registry(parties: PartiesChoice, root: str | None) -> Path:
+    return Path(resolve_path(parties.registry, root)).expanduser().resolve()
+
+
 def _party_files(config: AnyConfig, parties: PartiesChoice, number: int) -> list[Path]:
     """Return the parties' files in the registry's folder; write those of the shipped example if there is none."""
-    registry = Path(resolve_path(parties.registry, config.data_root)).expanduser().resolve()
+    registry = _registry(parties, config.data_root)
     folder = registry.parent
     if not registry.exists():
         if config.task not in EXAMPLES:

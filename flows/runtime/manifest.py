@@ -103,16 +103,19 @@ def initial_values(run_id: str, flow: str, dataset: str | None, config: Json) ->
 
 @contextmanager
 def recorded(
-    artifacts: Artifacts, run_id: str, flow: str, config: BaseModel
+    artifacts: Artifacts, run_id: str, flow: str, config: BaseModel, is_shared: bool = False
 ) -> Iterator[RunManifest]:
-    """Lock a run of a flow that is no method; record its start, and its failure, in its manifest."""
+    """Lock a run of a flow that is no method; record its start, and its failure, in its manifest.
+
+    `is_shared`: several processes may execute it at once, and divide its work among themselves.
+    """
     from prefect import runtime
 
     values = initial_values(run_id, flow, None, config.model_dump(mode="json"))
     if runtime.flow_run.id:
         values["prefect_run_id"] = str(runtime.flow_run.id)
     manifest = RunManifest(artifacts, values)
-    with lock_run_files(artifacts.home, run_id):
+    with lock_run_files(artifacts.home, run_id, is_shared):
         manifest.update()
         try:
             yield manifest
@@ -152,11 +155,11 @@ def lock_run(home: Path, run_id: str, ledger: PrivacyLedger) -> Iterator[None]:
 
 
 @contextmanager
-def lock_run_files(home: Path, run_id: str) -> Iterator[None]:
-    """Lock the files of a run on this machine."""
+def lock_run_files(home: Path, run_id: str, is_shared: bool = False) -> Iterator[None]:
+    """Lock the files of a run on this machine; `is_shared`: any number of processes hold them at once."""
     folder = home / "runs" / run_id
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with locked(folder / ".lock", wait=False) as mine:
+    with locked(folder / ".lock", wait=False, shared=is_shared) as mine:
         if not mine:
             raise ConfigError(TAKEN.format(run_id=run_id, by="process"))
         yield

@@ -69,7 +69,7 @@ class Difference:
 
 def mean_of(answers: Sequence[CellResult], row: str, column: str, metric: str) -> Mean | None:
     """Return mean and spread over the finished seeds; None if there is none."""
-    values = list(_by_seed(answers, row, column, metric).values())
+    values = list(values_by_seed(answers, row, column, metric).values())
     if not values:
         return None
     spread = None
@@ -112,7 +112,12 @@ def difference(
     None without a common seed. Seeds that only one row has finished are left out. Equal differences give an interval of
     width 0.
     """
-    ours, theirs = (_by_seed(answers, name, column, metric) for name in (row, reference))
+    ours, theirs = (values_by_seed(answers, name, column, metric) for name in (row, reference))
+    return paired_difference(ours, theirs)
+
+
+def paired_difference(ours: Mapping[int, float], theirs: Mapping[int, float]) -> Difference | None:
+    """Return the paired difference of two results by seed, as `difference` does; None without a common seed."""
     pairs = [ours[seed] - theirs[seed] for seed in ours if seed in theirs]
     if not pairs:
         return None
@@ -182,7 +187,10 @@ def mean_curve(
     return means
 
 
-def _by_seed(answers: Sequence[CellResult], row: str, column: str, metric: str) -> dict[int, float]:
+def values_by_seed(
+    answers: Sequence[CellResult], row: str, column: str, metric: str
+) -> dict[int, float]:
+    """Return the values of a metric of a row and column by seed."""
     values = {}
     for answer in answers:
         value = answer.values.get(metric)

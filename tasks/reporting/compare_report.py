@@ -22,6 +22,8 @@ from tasks.reporting.compare_results import NOT_PRIVATE, Comparison
 from tasks.reporting.templates import template
 
 DIGITS = 3
+NOT_RUN = "not run"
+"""Text of a cell of a comparison that is not finished."""
 EVERY_COLUMN = "every column"
 UNNOISED = f"{NOT_PRIVATE}: computed on private rows without noise. No epsilon applies. Do not share these results."
 UNNOISED_HEADS = ("method", "settings")
@@ -150,6 +152,8 @@ def cell_text(comparison: Comparison, metric: str, row: str, column: str) -> str
             text += f" ± {mean.spread:.{DIGITS}f}"
         if mean.number < len(comparison.seeds):
             text += f" ({mean.number} of {len(comparison.seeds)} seeds)"
+    elif not any((cell.row, cell.column) == (row, column) for cell in comparison.answers):
+        text = NOT_RUN
     elif _seconds(comparison, row, column) is None:
         text = "failed"
     else:

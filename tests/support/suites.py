@@ -23,6 +23,7 @@ FURTHER: dict[str, tuple[str, ...]] = {
         "integration/methods/",
         "integration/prefect/",
         "integration/publish/",
+        "integration/reproduce/",
         "integration/storage/",
         "integration/tracking/",
         "integration/vendors/test_litellm.py",

@@ -11,8 +11,7 @@ from connectors.interfaces.errors import ConfigError
 from flows.compare import text
 from flows.compare.cells import cells_of
 from flows.compare.config import CompareConfig
-from flows.compare.run import shown_metrics
-from flows.compare.values import planned
+from flows.compare.values import planned, shown_metrics
 from flows.config.files import check_config
 from flows.runtime.stores import open_ledger
 from tasks.metrics.comparison import CellResult

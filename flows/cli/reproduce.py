@@ -1,0 +1,284 @@
+"""The command `wasp reproduce`: the tables and figures of a paper, with a verdict on each claim."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from connectors.interfaces.counts import counted, duration
+from connectors.interfaces.errors import ConfigError, WaspError
+from connectors.interfaces.json_values import Json
+from connectors.interfaces.money import format_dollars
+from flows.cli.common import Output
+from flows.cli.start import run_flow
+from flows.runtime.state_folder import check_room, state_folder
+
+if TYPE_CHECKING:
+    from flows.compare.config import CompareConfig
+    from flows.reproduce.catalogue import Catalogue, Paper
+    from flows.reproduce.run import ReproductionRun
+
+Numbers = list[str] | None
+
+
+def reproduce(  # noqa: PLR0913 - the options of the command
+    paper: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="PAPER",
+            help="wasp, dp_kps, kd_tutor, or the path of your own: ./mine.yaml. Default: list.",
+        ),
+    ] = None,
+    table: Annotated[
+        Numbers, typer.Option("--table", help="Number of a table. Repeatable. Default: all.")
+    ] = None,
+    figure: Annotated[
+        Numbers, typer.Option("--figure", help="Number of a figure. Repeatable. Default: all.")
+    ] = None,
+    quick: Annotated[
+        bool,
+        typer.Option("--quick", help="Reduced sizes and one seed: a first page within minutes."),
+    ] = False,
+    published: Annotated[
+        bool,
+        typer.Option(
+            "--published", help="The published sizes and models, which need an accelerator or keys."
+        ),
+    ] = False,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Only show problems, missing data, cells and cost.")
+    ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Agree to the licences of missing data; for scripts.")
+    ] = False,
+    from_: Annotated[
+        str | None,
+        typer.Option("--from", help="Folder or address with copies of the data, as in wasp data."),
+    ] = None,
+    coverage: Annotated[
+        Path | None,
+        typer.Option(
+            "--coverage",
+            help="Only write coverage.md and the cells of all papers to this folder, from stored cells.",
+        ),
+    ] = None,
+) -> Output:
+    """Reproduce the tables and figures of a paper; exit code 0 only if every claim was judged."""
+    # Prefect, which the comparisons import, needs it.
+    home = state_folder()
+    from flows.reproduce.catalogue import read_catalogue, read_paper
+    from flows.reproduce.run import ReproductionRun, Request
+    from flows.runtime.stores import open_artifacts
+
+    if coverage is not None:
+        return _write_coverage(read_catalogue(), coverage)
+    if paper is None:
+        return Output(_listing(read_catalogue().papers), _list_text)
+    name, chosen = read_paper(paper)
+    request = Request(
+        name=name,
+        paper=chosen,
+        items=tuple(chosen.select(table or [], figure or [])),
+        is_quick=quick,
+        is_published=published,
+        command=_command(paper, {"table": table, "figure": figure}, quick, published),
+    )
+    artifacts = open_artifacts(home)
+    run = ReproductionRun(request, artifacts)
+    if plan:
+        return _plan(run)
+    check_room(home)
+    if _obtain_missing(run, from_, yes):
+        # The keys of cells contain sizes and times of their files.
+        run = ReproductionRun(request, artifacts)
+    run.check()
+    run.run(_run_comparison)
+    return _result(run)
+
+
+def _write_coverage(catalogue: Catalogue, folder: Path) -> Output:
+    from flows.reproduce.coverage import write_coverage
+    from flows.runtime.stores import open_artifacts
+
+    value = write_coverage(catalogue, open_artifacts(state_folder()), folder)
+    return Output(value, lambda written: f"coverage      {written['page']}")
+
+
+def _run_comparison(config: CompareConfig) -> Json:
+    return run_flow("compare", config)
+
+
+def _command(paper: str, numbers: dict[str, Numbers], quick: bool, published: bool) -> str:
+    """Return the command that makes the same page again."""
+    parts = ["wasp", "reproduce", paper]
+    for kind, chosen in numbers.items():
+        for number in chosen or []:
+            parts += [f"--{kind}", number]
+    if published:
+        parts.append("--published")
+    if quick:
+        parts.append("--quick")
+    return shlex.join(parts)
+
+
+# --- data
+def _obtain_missing(run: ReproductionRun, mirror: str | None, accepted: bool) -> bool:
+    """Fetch and prepare missing data after one question; return True if there was any.
+
+    A set that cannot be had is shown; the comparisons that need it are refused later, each with its reason.
+    """
+    from flows.data.obtain import DataFolder
+    from flows.data.recipes import read_recipe
+    from flows.reproduce.data_files import missing_sets
+    from flows.runtime.terminal_progress import display
+
+    missing = missing_sets(run.files)
+    if not missing:
+        return False
+    _require_agreement(list(missing), accepted)
+    for name, folder in missing:
+        try:
+            # The user has agreed to all of them at once.
+            DataFolder(folder, mirror).obtain(name, read_recipe(name), lambda _: True)
+        except WaspError as error:
+            display().say(f"warning: {name}: {error}")
+        else:
+            display().say(f"{name}: prepared in {folder}")
+    return True
+
+
+def _require_agreement(sets: list[tuple[str, Path]], accepted: bool) -> None:
+    from flows.data.obtain import confirm_on_terminal, describe
+    from flows.data.recipes import read_recipe
+
+    names = ", ".join(name for name, _ in sets)
+    descriptions = [describe(name, read_recipe(name), folder) for name, folder in sets]
+    decision = confirm_on_terminal("\n\n".join(descriptions), accepted)
+    if decision is None:
+        raise ConfigError(
+            f"Missing data: {names}. Their licences need your agreement, and there is no terminal. Read them above, "
+            "then add --yes to the command"
+        )
+    if not decision:
+        raise ConfigError(
+            f"Missing data: {names}. You did not agree to their licences. Nothing was fetched"
+        )
+
+
+# --- plan
+def _plan(run: ReproductionRun) -> Output:
+    from flows.compare.values import planned
+    from flows.reproduce.data_files import missing_sets
+
+    comparisons = []
+    problems = []
+    for matrix in run.matrices:
+        value = planned(matrix.config)
+        problems += [f"{matrix.name}: {problem}" for problem in value["problems"]]
+        names = ("title", "cells", "open", "failing", "dollars_about", "minutes_of_writing")
+        comparisons.append({"name": matrix.name} | {name: value[name] for name in names})
+    missing = sorted({name for name, _ in missing_sets(run.files)})
+    unmeasured = {item.name: item.reason for item in run.items() if item.reason}
+    value = {
+        "paper": run.request.name,
+        "comparisons": comparisons,
+        "missing": missing,
+        "unmeasured": unmeasured,
+        "problems": problems,
+    }
+    return Output(value, _plan_text, ConfigError.exit_code if problems else 0, problems)
+
+
+def _plan_text(value: Json) -> str:
+    from tasks.reporting.terminal import table
+
+    rows = [
+        [
+            entry["name"],
+            entry["cells"],
+            entry["open"],
+            entry["failing"],
+            format_dollars(entry["dollars_about"]),
+            _minutes(entry["minutes_of_writing"]),
+        ]
+        for entry in value["comparisons"]
+    ]
+    heads = ("comparison", "cells", "to run", "with problems", "dollars", "generation")
+    lines = []
+    if value["missing"]:
+        lines += [f"missing data  {', '.join(value['missing'])}: fetched on request", ""]
+    lines.append(table(rows, heads))
+    lines += [f"not measured  {name}: {reason}" for name, reason in value["unmeasured"].items()]
+    return "\n".join(lines)
+
+
+def _minutes(minutes: float | None) -> str:
+    if minutes is None:
+        return "not measured"
+    return duration(60 * minutes)
+
+
+# --- results
+def _listing(papers: dict[str, Paper]) -> Json:
+    return {
+        "papers": {
+            name: {
+                "title": paper.title,
+                "citation": paper.citation,
+                "items": {item.name: item.about for item in paper.items},
+            }
+            for name, paper in papers.items()
+        }
+    }
+
+
+def _list_text(value: Json) -> str:
+    lines = []
+    for name, paper in value["papers"].items():
+        lines.append(f"{name}: {paper['citation']}")
+        lines += [f"  {item:<22} {about}" for item, about in paper["items"].items()]
+    lines += ["", "Start with: wasp reproduce PAPER --quick"]
+    return "\n".join(lines)
+
+
+def _result(run: ReproductionRun) -> Output:
+    from tasks.reporting.reproduction import verdict_counts
+
+    result = run.result()
+    judged = sum(claim.is_judged for claim in result.judgements)
+    is_complete = judged == len(result.judgements) and result.is_finished
+    value = {
+        "paper": run.request.name,
+        "state": "judged" if is_complete else "incomplete",
+        "claims": len(result.judgements),
+        "judged": judged,
+        "verdicts": verdict_counts(result.judgements),
+        "items": [
+            {
+                "name": item.name,
+                "state": item.reason or item.state,
+                "claims": [asdict(claim) for claim in item.judgements],
+            }
+            for item in result.items
+        ],
+        "problems": run.problems,
+        "page": run.page,
+    }
+    problems = [f"{name}: {problem}" for name, problem in run.problems.items()]
+    return Output(value, _result_text, int(not is_complete), problems)
+
+
+def _result_text(value: Json) -> str:
+    lines = [f"{item['name']:<14} {item['state']}" for item in value["items"]]
+    lines.append("")
+    lines.append(
+        f"claims        {counted(value['claims'], 'claim')}, {value['judged']} judged: {value['verdicts']}"
+    )
+    if value["state"] != "judged":
+        lines.append("incomplete    not every claim was judged, hence exit code 1")
+    lines.append(f"page          {value['page']}")
+    return "\n".join(lines)

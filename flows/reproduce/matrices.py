@@ -1,0 +1,181 @@
+"""Comparisons of a reproduction: restricted to the rows of its items, reduced for a quick one."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from connectors.interfaces.errors import ConfigError
+from flows.compare.cells import Cell, cells_of
+from flows.compare.config import Changes, CompareConfig, Row
+from flows.config.base import AnyConfig
+from flows.config.extends import find_config
+from flows.config.files import load_config
+from flows.reproduce.catalogue import Item, Measurement, Paper
+
+ALL_ROWS = ".rows"
+"""Ending of fields whose empty value means all rows, not a default."""
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A comparison as it is run, with the measurements of the items that need it."""
+
+    name: str
+    config: CompareConfig
+    measurements: tuple[Measurement, ...]
+
+    @cached_property
+    def cells(self) -> tuple[Cell, ...]:
+        """All cells, with keys of the files that are there at the first use."""
+        return tuple(cells_of(self.config))
+
+    def first_seed(self) -> CompareConfig:
+        """Return the comparison with its first seed alone."""
+        return self.config.model_copy(update={"seeds": self.config.seeds[:1]})
+
+    def part(self, measurement: Measurement) -> tuple[CompareConfig, list[Cell]]:
+        """Return the part of a measurement: configuration and cells."""
+        config = _restricted(self.config, [measurement])
+        rows = {row.name for row in config.rows}
+        columns = {column.name for column in config.columns}
+        return config, [cell for cell in self.cells if cell.row in rows and cell.column in columns]
+
+
+def load_matrices(
+    paper: Paper, items: Sequence[Item], is_published: bool, is_quick: bool
+) -> list[Matrix]:
+    """Return the comparisons of some items, each once, in the order of the catalogue."""
+    measurements: dict[str, list[Measurement]] = {}
+    for item in items:
+        for measurement in item.measurements(is_published):
+            measurements.setdefault(measurement.comparison, []).append(measurement)
+    return [_matrix(name, paper, parts, is_quick) for name, parts in measurements.items()]
+
+
+def _matrix(name: str, paper: Paper, parts: list[Measurement], is_quick: bool) -> Matrix:
+    config = load_config(CompareConfig, find_config(Path(name)), [])
+    _require_names(name, config, parts)
+    if is_quick:
+        ceilings = dict(paper.quick)
+        for part in parts:
+            ceilings |= part.quick
+        # Before rows are removed: a cell is the same whichever items are selected.
+        config = _reduced(config, ceilings)
+    config = _restricted(config, parts)
+    if is_quick:
+        config = _without_unclaimed(config, parts)
+    return Matrix(name, config, tuple(parts))
+
+
+def _require_names(name: str, config: CompareConfig, parts: Sequence[Measurement]) -> None:
+    """Raise ConfigError for a row or column of the catalogue that the comparison does not have."""
+    rows = {row.name for row in config.rows}
+    columns = {column.name for column in config.columns}
+    for part in parts:
+        claimed_rows = [claim.row for claim in part.claims]
+        claimed_rows += [claim.than for claim in part.claims if claim.than]
+        claimed_columns = [claim.column for claim in part.claims if claim.column]
+        claimed_columns += [claim.than_column for claim in part.claims if claim.than_column]
+        unknown = {*part.rows, *claimed_rows} - rows
+        unknown |= {*part.columns, *claimed_columns} - columns
+        if unknown:
+            raise ConfigError(
+                f"{name}: has no row or column '{min(unknown)}', which the catalogue of reproductions names"
+            )
+
+
+def _restricted(config: CompareConfig, parts: Sequence[Measurement]) -> CompareConfig:
+    """Return a comparison with the rows, columns and metrics of its parts; the reference row stays."""
+    rows = set(_names(parts, "rows"))
+    columns = set(_names(parts, "columns"))
+    metrics = set(_names(parts, "metrics"))
+    changes: dict[str, object] = {}
+    if rows:
+        reference = config.rows[0].name
+        changes["rows"] = [row for row in config.rows if row.name in rows | {reference}]
+    if columns:
+        changes["columns"] = [entry for entry in config.columns if entry.name in columns]
+    if metrics:
+        changes["metrics"] = [name for name in config.metrics if name in metrics]
+    return config.model_copy(update=changes)
+
+
+def _names(parts: Sequence[Measurement], field: str) -> list[str]:
+    """Return the names that the parts list in a field; none if one of them takes all."""
+    listed = [getattr(part, field) for part in parts]
+    if not all(listed):
+        return []
+    return [name for names in listed for name in names]
+
+
+# --- quick
+def _reduced(config: CompareConfig, ceilings: Mapping[str, int]) -> CompareConfig:
+    """Return a comparison of one seed whose fields do not exceed their ceilings."""
+    columns = [
+        column.model_copy(update={"set": column.set | _lowered(column.set, ceilings)})
+        for column in config.columns
+    ]
+    changes = {"seeds": config.seeds[:1], "columns": columns}
+    single = config.model_copy(update=changes)
+    # After the columns: a row has precedence over them, and would make them equal.
+    configs: dict[str, list[AnyConfig]] = {}
+    for cell in cells_of(single):
+        configs.setdefault(cell.row, []).append(cell.config)
+    rows = [_reduced_row(row, configs[row.name], ceilings) for row in config.rows]
+    return single.model_copy(update={"rows": rows})
+
+
+def _lowered(changes: Changes, ceilings: Mapping[str, int]) -> Changes:
+    """Return the fields of a column that exceed their ceilings, with these."""
+    return {
+        field: ceiling
+        for field, ceiling in ceilings.items()
+        if isinstance(changes.get(field), int) and changes[field] > ceiling
+    }
+
+
+def _reduced_row(row: Row, configs: Sequence[AnyConfig], ceilings: Mapping[str, int]) -> Row:
+    changes = {
+        field: ceiling
+        for field, ceiling in ceilings.items()
+        if any(_exceeds(config, field, ceiling) for config in configs)
+    }
+    return row.model_copy(update={"set": row.set | changes})
+
+
+def _exceeds(config: AnyConfig, field: str, ceiling: int) -> bool:
+    """Return True if a field of a configuration is larger; False if its flow has no such field."""
+    value: object = config
+    for name in field.split("."):
+        # A field that has no effect on a flow is hidden, and setting it is an error.
+        if name in getattr(type(value), "hidden", {}):
+            return False
+        value = getattr(value, name, None)
+        if value is None:
+            break
+    if value is None:
+        return field.endswith(ALL_ROWS) and getattr(config, field.split(".")[0], None) is not None
+    return isinstance(value, int) and value > ceiling
+
+
+def _without_unclaimed(config: CompareConfig, parts: Sequence[Measurement]) -> CompareConfig:
+    """Return a comparison without the rows and columns that no claim names; all where no claim is stated."""
+    drawn = [claim for part in parts for claim in part.claims]
+    rows = {row.name for row in config.rows if row.published}
+    rows |= {name for claim in drawn for name in (claim.row, claim.than) if name}
+    columns = {name for _, _, name in config.published}
+    columns |= {name for claim in drawn for name in (claim.column, claim.than_column) if name}
+    # A figure whose claims hold in every column, or that has none, needs all.
+    needs_all = any(not part.claims for part in parts) and not config.published
+    if not rows or needs_all:
+        return config
+    if any(not claim.column for claim in drawn):
+        columns = {entry.name for entry in config.columns}
+    rows.add(config.rows[0].name)
+    return config.model_copy(
+        update={
+            "rows": [row for row in config.rows if row.name in rows],
+            "columns": [entry for entry in config.columns if entry.name in columns],
+        }
+    )

@@ -1,0 +1,233 @@
+"""Run the comparisons of a reproduction, and write its page after each."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from connectors.artifacts.store import Artifacts
+from connectors.interfaces.counts import duration
+from connectors.interfaces.errors import WaspError
+from connectors.interfaces.json_values import Json
+from flows.compare.cells import comparison_id
+from flows.compare.config import CompareConfig
+from flows.compare.preflight import inspect_cells
+from flows.compare.values import comparison_of
+from flows.reproduce.answers import Answers
+from flows.reproduce.catalogue import Item, Measurement, Paper
+from flows.reproduce.cell_tables import cells_bytes
+from flows.reproduce.data_files import RecipeFile, digests, recipe_files
+from flows.reproduce.environment import environment
+from flows.reproduce.judging import judge_claims
+from flows.reproduce.matrices import Matrix, load_matrices
+from flows.runtime.manifest import now
+from flows.runtime.terminal_progress import display
+from tasks.metrics.comparison import CellResult
+from tasks.reporting.reproduction import (
+    DataFile,
+    MeasuredComparison,
+    ReproducedItem,
+    Reproduction,
+    markdown,
+    page,
+)
+
+RunComparison = Callable[[CompareConfig], Json]
+"""Runs a comparison and returns its summary."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The reproduction that a user requested.
+
+    Attributes:
+        name: name of the paper in the catalogue.
+        is_published: True for comparisons with the published sizes.
+        command: the command, for the page.
+    """
+
+    name: str
+    paper: Paper
+    items: tuple[Item, ...]
+    is_quick: bool
+    is_published: bool
+    command: str
+
+    @property
+    def folder(self) -> str:
+        """Folder of the page; another selection of items has another page."""
+        parts = ["reproduce", self.name]
+        if len(self.items) < len(self.paper.items):
+            parts += [
+                f"{kind}-{number}"
+                for item in self.items
+                for kind, numbers in (("table", item.tables), ("figure", item.figures))
+                for number in numbers
+            ]
+        if self.is_published:
+            parts.append("published")
+        if self.is_quick:
+            parts.append("quick")
+        return f"runs/{'-'.join(parts)}"
+
+
+class ReproductionRun:
+    """The comparisons of a request: checked, run and shown on a page."""
+
+    def __init__(self, request: Request, artifacts: Artifacts) -> None:
+        self.request = request
+        self.artifacts = artifacts
+        self.matrices = load_matrices(
+            request.paper, request.items, request.is_published, request.is_quick
+        )
+        self.answers = Answers(artifacts)
+        self.problems: dict[str, str] = {}
+        """Why a comparison did not run, by its name."""
+        self.blocked: set[str] = set()
+        """Comparisons of which no cell can run."""
+        self.warnings: list[str] = []
+        # Computed once for all versions of the page.
+        self._digests: dict[Path, DataFile] = {}
+        self._pictures: dict[object, dict[str, bytes]] = {}
+        self._started = time.monotonic()
+
+    @property
+    def files(self) -> list[RecipeFile]:
+        """Files of shipped recipes that the comparisons read."""
+        return recipe_files(cell for matrix in self.matrices for cell in matrix.cells)
+
+    def check(self) -> None:
+        """Check the open cells of all comparisons, and show all problems before the first cell starts."""
+        for matrix in self.matrices:
+            # Other seeds have the same models and files.
+            first = [cell for cell in matrix.cells if cell.seed == matrix.config.seeds[0]]
+            open_ = [cell for cell in first if not self.answers.are_stored([cell])]
+            preflight = inspect_cells(matrix.config, open_)
+            self.warnings += [f"{matrix.name}: {problem}" for problem in preflight.problems]
+            for line in [*preflight.problems, *preflight.unchecked]:
+                display().say(f"warning: {matrix.name}: {line}")
+            if open_ and preflight.failing == len(open_):
+                self.blocked.add(matrix.name)
+                self.problems[matrix.name] = "; ".join(preflight.problems)
+
+    def run(self, run_comparison: RunComparison) -> None:
+        """Run each comparison with its first seed, then with all, and write the page after each."""
+        self.write_page()
+        for matrix, config in self._stages():
+            if matrix.name in self.blocked or self._is_finished(matrix, config):
+                continue
+            try:
+                summary = run_comparison(config)
+            # One comparison that cannot run must not keep the others away.
+            except WaspError as error:
+                self.problems[matrix.name] = str(error)
+                display().say(f"warning: {matrix.name}: {error}")
+            else:
+                self.problems.pop(matrix.name, None)
+                self.answers.add(matrix.cells, summary)
+            self.write_page()
+
+    def _stages(self) -> Iterator[tuple[Matrix, CompareConfig]]:
+        for matrix in self.matrices:
+            yield matrix, matrix.first_seed()
+        for matrix in self.matrices:
+            if len(matrix.config.seeds) > 1:
+                yield matrix, matrix.config
+
+    def _is_finished(self, matrix: Matrix, config: CompareConfig) -> bool:
+        """Return True if all cells and the tables of a comparison are stored."""
+        cells = [cell for cell in matrix.cells if cell.seed in config.seeds]
+        tables = f"runs/{comparison_id(config, cells)}/table.html"
+        return self.answers.are_stored(cells) and self.artifacts.exists(tables)
+
+    # --- page
+    def write_page(self) -> None:
+        """Write the page of the results that are known now."""
+        result = self.result()
+        folder = self.request.folder
+        self.artifacts.write_text(f"{folder}/page.html", page(result))
+        self.artifacts.write_text(f"{folder}/page.md", markdown(result))
+        self.artifacts.write_bytes(f"{folder}/cells.parquet", cells_bytes(self.all_answers()))
+        display().say(f"page of {self.request.name} written: {self.page}")
+
+    @property
+    def page(self) -> str:
+        """Location of the page."""
+        return self.artifacts.where(f"{self.request.folder}/page.html")
+
+    def all_answers(self) -> dict[str, list[CellResult]]:
+        """Return the results of all cells that have one, by comparison."""
+        return {matrix.name: self.answers.of(matrix.cells) for matrix in self.matrices}
+
+    def result(self) -> Reproduction:
+        """Return what the page shows now."""
+        took = duration(time.monotonic() - self._started)
+        return Reproduction(
+            title=self.request.paper.title,
+            citation=self.request.paper.citation,
+            command=self.request.command,
+            is_quick=self.request.is_quick,
+            made=now(),
+            items=self.items(),
+            environment=self._environment | {"time of this command": took},
+            data=digests(self.files, self._digests),
+            problems=tuple(self.warnings),
+            pictures=self._pictures,
+        )
+
+    @cached_property
+    def _environment(self) -> dict[str, str]:
+        return environment()
+
+    def items(self) -> tuple[ReproducedItem, ...]:
+        """Return the items with the verdicts on their claims."""
+        return tuple(self._item(item) for item in self.request.items)
+
+    def _item(self, item: Item) -> ReproducedItem:
+        by_name = {matrix.name: matrix for matrix in self.matrices}
+        measured = tuple(
+            self._measured(by_name[measurement.comparison], measurement, bool(item.figures))
+            for measurement in item.measurements(self.request.is_published)
+        )
+        reason = "" if measured else item.reason or "no comparison with the published sizes"
+        return ReproducedItem(item.name, item.about, measured, reason)
+
+    def _measured(
+        self, matrix: Matrix, measurement: Measurement, is_figure: bool
+    ) -> MeasuredComparison:
+        config, cells = matrix.part(measurement)
+        answers = self.answers.of(cells)
+        comparison = comparison_of(config, answers, now())
+        judgements = judge_claims(comparison, measurement.claims)
+        claimed = {claim.metric for claim in judgements} or {comparison.metrics[0]}
+        failures = [
+            (f"{entry.row} · {entry.column} · seed {entry.seed}", entry.error)
+            for entry in answers
+            if entry.state == "failed"
+        ]
+        return MeasuredComparison(
+            name=matrix.name,
+            comparison=comparison,
+            judgements=judgements,
+            cells=len(cells),
+            finished=len(answers) - len(failures),
+            seconds=sum(entry.seconds for entry in answers),
+            failures=tuple(failures),
+            problem=self.problems.get(matrix.name, ""),
+            remark=measurement.remark,
+            address=self._address(matrix),
+            # A figure is drawn whole; beside the claims of a table, further figures would hide them.
+            drawn=tuple(name for name in comparison.metrics if is_figure or name in claimed),
+        )
+
+    def _address(self, matrix: Matrix) -> str:
+        """Return the address of the last tables of a comparison, relative to the page; empty without tables."""
+        for config in (matrix.config, matrix.first_seed()):
+            cells = [cell for cell in matrix.cells if cell.seed in config.seeds]
+            run_id = comparison_id(config, cells)
+            if self.artifacts.exists(f"runs/{run_id}/table.html"):
+                return f"../{run_id}/table.html"
+        return ""
