@@ -129,7 +129,7 @@ class InstructionsForm(_Form):
 class TaskFile(_Form):
     """A task file; only name and item are required. Without labels the texts have no classes.
 
-    In the file, `extends: NAME` takes what it does not write from another task, a shipped name or a file beside it;
+    In the file, `extends: NAME` takes what it does not write from another task, a shipped name or a file of the same folder;
     `instructions` are merged one by one.
     """
 
@@ -233,9 +233,9 @@ def _values(path: Path, extended_by: tuple[Path, ...] = ()) -> Json:
 
 
 def _base(path: Path, name: object) -> Path:
-    beside = path.parent / str(name)
-    if beside.is_file():
-        return beside
+    neighbour = path.parent / str(name)
+    if neighbour.is_file():
+        return neighbour
     try:
         return _find(str(name))
     except ConfigError as error:

@@ -219,7 +219,7 @@ class ReproductionRun:
             problem=self.problems.get(matrix.name, ""),
             remark=measurement.remark,
             address=self._address(matrix),
-            # A figure is drawn whole; beside the claims of a table, further figures would hide them.
+            # A figure is drawn whole; next to the claims of a table, further figures would hide them.
             drawn=tuple(name for name in comparison.metrics if is_figure or name in claimed),
         )
 
