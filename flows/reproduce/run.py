@@ -132,7 +132,8 @@ class ReproductionRun:
 
     def _stages(self) -> Iterator[tuple[Matrix, CompareConfig]]:
         """Yield two rows of the first comparison, all comparisons with one seed, then all with all seeds."""
-        yield self.matrices[0], self.matrices[0].first_rows()
+        for matrix in self.matrices[:1]:
+            yield matrix, matrix.first_rows()
         for matrix in self.matrices:
             yield matrix, matrix.first_seed()
         for matrix in self.matrices:
