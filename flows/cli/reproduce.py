@@ -250,7 +250,8 @@ def _result(run: ReproductionRun) -> Output:
 
     result = run.result()
     judged = sum(claim.is_judged for claim in result.judgements)
-    is_complete = judged == len(result.judgements) and result.is_finished
+    # Items that nothing measures are not reproduced.
+    is_complete = bool(run.matrices) and judged == len(result.judgements) and result.is_finished
     value = {
         "paper": run.request.name,
         "state": "judged" if is_complete else "incomplete",

@@ -34,6 +34,15 @@ class Matrix:
         """Return the comparison with its first seed alone."""
         return self.config.model_copy(update={"seeds": self.config.seeds[:1]})
 
+    def first_rows(self) -> CompareConfig:
+        """Return the comparison with its first seed and first two rows, which yield a first result early."""
+        return self.first_seed().model_copy(update={"rows": self.config.rows[:2]})
+
+    def cells_in(self, config: CompareConfig) -> list[Cell]:
+        """Return the cells of a part of this comparison."""
+        rows = {row.name for row in config.rows}
+        return [cell for cell in self.cells if cell.row in rows and cell.seed in config.seeds]
+
     def part(self, measurement: Measurement) -> tuple[CompareConfig, list[Cell]]:
         """Return the part of a measurement: configuration and cells."""
         config = _restricted(self.config, [measurement])

@@ -103,7 +103,7 @@ class ReproductionRun:
         """Check the open cells of all comparisons, and show all problems before the first cell starts."""
         for matrix in self.matrices:
             # Other seeds have the same models and files.
-            first = [cell for cell in matrix.cells if cell.seed == matrix.config.seeds[0]]
+            first = matrix.cells_in(matrix.first_seed())
             open_ = [cell for cell in first if not self.answers.are_stored([cell])]
             preflight = inspect_cells(matrix.config, open_)
             self.warnings += [f"{matrix.name}: {problem}" for problem in preflight.problems]
@@ -114,7 +114,7 @@ class ReproductionRun:
                 self.problems[matrix.name] = "; ".join(preflight.problems)
 
     def run(self, run_comparison: RunComparison) -> None:
-        """Run each comparison with its first seed, then with all, and write the page after each."""
+        """Run the comparisons in stages, and write the page after each comparison."""
         self.write_page()
         for matrix, config in self._stages():
             if matrix.name in self.blocked or self._is_finished(matrix, config):
@@ -131,6 +131,9 @@ class ReproductionRun:
             self.write_page()
 
     def _stages(self) -> Iterator[tuple[Matrix, CompareConfig]]:
+        """Yield two rows of the first comparison, all comparisons with one seed, then all with all seeds."""
+        for matrix in self.matrices[:1]:
+            yield matrix, matrix.first_rows()
         for matrix in self.matrices:
             yield matrix, matrix.first_seed()
         for matrix in self.matrices:
@@ -139,7 +142,7 @@ class ReproductionRun:
 
     def _is_finished(self, matrix: Matrix, config: CompareConfig) -> bool:
         """Return True if all cells and the tables of a comparison are stored."""
-        cells = [cell for cell in matrix.cells if cell.seed in config.seeds]
+        cells = matrix.cells_in(config)
         tables = f"runs/{comparison_id(config, cells)}/table.html"
         return self.answers.are_stored(cells) and self.artifacts.exists(tables)
 
@@ -225,9 +228,8 @@ class ReproductionRun:
 
     def _address(self, matrix: Matrix) -> str:
         """Return the address of the last tables of a comparison, relative to the page; empty without tables."""
-        for config in (matrix.config, matrix.first_seed()):
-            cells = [cell for cell in matrix.cells if cell.seed in config.seeds]
-            run_id = comparison_id(config, cells)
+        for config in (matrix.config, matrix.first_seed(), matrix.first_rows()):
+            run_id = comparison_id(config, matrix.cells_in(config))
             if self.artifacts.exists(f"runs/{run_id}/table.html"):
                 return f"../{run_id}/table.html"
         return ""

@@ -146,6 +146,12 @@ def test_a_plan_names_the_missing_data_and_runs_nothing(
     assert not (pipeline.home / "runs").exists()
 
 
+def test_an_item_that_nothing_measures_is_not_reproduced(pipeline: Pipeline) -> None:
+    done = pipeline.call(*arguments(pipeline, "--figure", "1"), code=1)
+    assert "Figure 1       nothing to measure" in done.stdout
+    assert "incomplete    not every claim was judged" in done.stdout
+
+
 def start(pipeline: Pipeline, log: Path) -> "subprocess.Popen[bytes]":
     command = [sys.executable, "-m", "flows.cli.main", *arguments(pipeline, "--yes")]
     with log.open("wb") as file:
