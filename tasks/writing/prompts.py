@@ -44,6 +44,9 @@ LIST_HEADING = "Real examples of a {item}{attribute}. Topic: {topic}."
 LIST_END = "\n"
 """End of a text that continues a list."""
 
+_DEFAULTS = frozenset({ZERO_SHOT, CONTRASTIVE, GOOD_ONLY, LIST_HEADING})
+"""Templates that are not the user's own, and so request the language of a task."""
+
 OPTIONAL = frozenset({"item", "attribute"})
 """Placeholders that every instruction of a task file may contain."""
 
@@ -87,7 +90,8 @@ class PhraseExample:
 class TaskCard:
     """A task: item, classes, attribute, instructions (see flows/config/task_files).
 
-    A task without labels has the one class NO_CLASS. `phrase_examples`: see `PhraseExample`.
+    A task without labels has the one class NO_CLASS. `phrase_examples`: see `PhraseExample`. `prompt_language`: name of
+    the language that prompts request and that texts must have; empty for English, and in runs of earlier versions.
     """
 
     name: str
@@ -102,6 +106,7 @@ class TaskCard:
     language: str = "en"
     list_heading: str = field(default="", metadata=OMITTED_IF_EMPTY)
     phrase_examples: tuple[PhraseExample, ...] = field(default=(), metadata=OMITTED_IF_EMPTY)
+    prompt_language: str = field(default="", metadata=OMITTED_IF_EMPTY)
 
     @property
     def has_classes(self) -> bool:
@@ -174,6 +179,19 @@ def placeholders(template: str) -> frozenset[str]:
 def without_class(template: str) -> str:
     """Return a template without the passages of the default ones that name the class, for a task without labels."""
     return _OF_A_CLASS.sub("", template)
+
+
+def in_language(template: str, language: str) -> str:
+    """Return a template of this project that requests texts in a language; unchanged without a language.
+
+    An instruction gets a sentence before its last line. The beginning of a list names the language behind the item.
+    """
+    if not language:
+        return template
+    *lines, last = template.split("\n")
+    if last.endswith(" {item}:"):
+        return "\n".join([*lines[:-1], f"{lines[-1]} Write in {language}.", last])
+    return template.replace("{item}", f"{{item}} in {language}", 1)
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:
@@ -274,6 +292,8 @@ def _draw(generator: np.random.Generator, texts: Sequence[str], count: int) -> t
 
 def _prompt(card: TaskCard, template: str, draft: Prompt) -> Prompt:
     label = card.label(draft.label)
+    if template in _DEFAULTS:
+        template = in_language(template, card.prompt_language)
     if not card.has_classes:
         template = without_class(template)
     values = {
