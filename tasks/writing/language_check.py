@@ -16,11 +16,15 @@ MIN_LETTERS: Final = 24
 """Letters of a text that is judged: a few words can be names, or of many languages."""
 UNSPACED_LETTER: Final = 3
 """Letters that one of a script without blanks counts as: it says as much as a syllable."""
-MAX_SHARE: Final = 0.02
-"""Likelihood of the language of the task among all languages, below which a text is in another one.
+MAX_RATIO: Final = 0.2
+"""Likelihood of the language of the task, as a part of that of the most likely one, below which a text is in another.
 
 Made-up sentences in English, German, French, Chinese and Arabic have 0.4 to 1 in their language, 0.0004 at most in the
 others."""
+MIN_OTHER: Final = 0.25
+"""Likelihood that another language must have; abbreviations and numbers have less in all of them."""
+LATIN: Final = "la"
+"""Not another language: terms of medicine and law are Latin in many."""
 CLOSE: Final = (
     frozenset({"no", "nb", "nn", "da"}),
     frozenset({"hr", "bs", "sr"}),
@@ -33,8 +37,8 @@ CLOSE: Final = (
     frozenset({"ar", "ary", "arz"}),
 )
 """Languages that short texts do not tell apart: a text in one of a group may be in each of them."""
-MIN_SHARE: Final = 0.5
-"""Likelihood of a language from which on it is decided; abbreviations and numbers have none as likely."""
+MIN_PROPOSED: Final = 0.5
+"""Likelihood of a language above which it is proposed instead of English."""
 READ_CHARACTERS: Final = 2000
 """Beginning of a text that decides."""
 
@@ -49,8 +53,10 @@ def is_foreign(text: str, language: str) -> bool:
     if not is_recognised(language) or _letters(text) < MIN_LETTERS:
         return False
     likely = dict(_ranked(text[:READ_CHARACTERS]))
-    share = sum(likely.get(code, 0.0) for code in _close_to(language))
-    return max(likely.values()) >= MIN_SHARE and share < MAX_SHARE
+    own = sum(likely.pop(code, 0.0) for code in _close_to(language))
+    likely.pop(LATIN, None)
+    other = max(likely.values())
+    return other >= MIN_OTHER and own < MAX_RATIO * other
 
 
 def likely_language(texts: Sequence[str]) -> str:
@@ -58,7 +64,7 @@ def likely_language(texts: Sequence[str]) -> str:
     ranked = _ranked(" ".join(text[:READ_CHARACTERS] for text in texts))
     # The library also knows languages that have a code of three letters alone.
     code, share = next((code, share) for code, share in ranked if code in NAMES)
-    if share < MIN_SHARE:
+    if share < MIN_PROPOSED:
         return ENGLISH
     return code
 

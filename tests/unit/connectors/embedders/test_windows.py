@@ -120,3 +120,13 @@ def test_a_model_of_the_library_reads_windows_too(whole: Embedder) -> None:
     cosines = (library.embed_alone(texts) * whole.embed_alone(texts)).sum(axis=1)
     assert cosines.min() > 0.98
     assert np.array_equal(library.embed_alone([LONG])[0], library.embed_alone(texts)[0])
+
+
+@needs_model
+def test_a_served_student_reads_windows_too(whole: Embedder) -> None:
+    served = pytest.importorskip("connectors.tracking.served_model")
+    options = {"windows": True, "max_length": 64}
+    embedder = {"connector": "sentence_transformers", "model": "embedded", "options": options}
+    texts = [LONG, *SHORT]
+    cosines = (served.encoder(embedder)(texts) * whole.embed_alone(texts)).sum(axis=1)
+    assert cosines.min() > 0.98
