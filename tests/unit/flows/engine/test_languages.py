@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from flows.config.files import check_config
@@ -13,6 +14,7 @@ from flows.engine import language_advice
 from flows.engine.language_advice import language_warnings
 from flows.engine.plan import numbers_of
 from flows.engine.prepare import prepare
+from flows.engine.preview import preview_rows
 from flows.engine.run_identity import LAYOUTS
 from flows.engine.run_manifest import open_manifest
 from flows.methods.wasp.config import WaspConfig
@@ -91,6 +93,18 @@ def test_a_plan_in_another_language_warns_and_states_no_number(tmp_path: Path) -
         "all measurements are of English texts, and the task is in German (de)"
     )
     assert plan["opening"]["gains"] is None
+
+
+def test_english_answers_are_left_out_of_a_german_task_and_german_ones_stay(tmp_path: Path) -> None:
+    reasons = {}
+    for language in ("de", "en"):
+        texts, labels = zip(*notes(language), strict=True)
+        answers = tmp_path / f"{language}.parquet"
+        pd.DataFrame({"text": texts, "label": labels}).to_parquet(answers)
+        plms = [{"name": "recorded", "connector": "recorded", "model": str(answers)}]
+        shown = preview_rows(german(tmp_path, plms=plms), tmp_path / "home" / language, 3)["rows"]
+        reasons[language] = {row["reason"] for row in shown}
+    assert reasons == {"de": {None}, "en": {"wrong_language"}}
 
 
 def test_prompts_and_checks_follow_the_language_of_the_task(tmp_path: Path) -> None:

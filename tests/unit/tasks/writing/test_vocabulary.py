@@ -89,7 +89,7 @@ def test_the_first_different_terms_of_a_text_are_taken_in_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("terms", "text", "found"),
+    ("terms", "text", "expected"),
     [
         (
             ("心力衰竭", "衰竭", "浮肿", "肺炎"),
@@ -102,6 +102,6 @@ def test_the_first_different_terms_of_a_text_are_taken_in_order() -> None:
     ],
 )
 def test_terms_are_found_in_scripts_without_blanks_between_words(
-    terms: tuple[str, ...], text: str, found: tuple[str, ...]
+    terms: tuple[str, ...], text: str, expected: tuple[str, ...]
 ) -> None:
-    assert vocabulary_of(terms).first(text, 9) == found
+    assert vocabulary_of(terms).first(text, 9) == expected
