@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from connectors.embedders.windows import join_windows
 from connectors.interfaces.embedding import Matrix
 from connectors.interfaces.threads import compute
 
@@ -69,13 +70,16 @@ def _attention(parts: Sequence[torch.Tensor], mask: torch.Tensor | None = None) 
 
 
 class MiniLm:
-    """Weights and tokenizer of a folder. Not thread-safe."""
+    """Weights and tokenizer of a folder. Not thread-safe. `has_windows`: read whole texts, in windows of the limit."""
 
-    def __init__(self, folder: Path, device: torch.device, max_length: int) -> None:
+    def __init__(
+        self, folder: Path, device: torch.device, max_length: int, has_windows: bool = False
+    ) -> None:
         from safetensors.torch import load_file
         from tokenizers import Tokenizer
 
         self.device = device
+        self.has_windows = has_windows
         self.weights = load_file(folder / "model.safetensors", device=str(device))
         self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self.tokenizer.enable_truncation(max_length)
@@ -86,10 +90,18 @@ class MiniLm:
 
         On a CPU, each batch has one core: the bits do not depend on the number of threads.
         """
+        encodings = self.tokenizer.encode_batch(list(texts))
+        if not self.has_windows:
+            return self._encode([encoding.ids for encoding in encodings], alone)
+        windows = [[part.ids for part in (first, *first.overflowing)] for first in encodings]
+        vectors = self._encode([ids for of_text in windows for ids in of_text], alone)
+        return join_windows(vectors, [[len(ids) for ids in of_text] for of_text in windows])
+
+    def _encode(self, tokens: Sequence[Sequence[int]], alone: bool) -> Matrix:
+        """Return the vectors of token lists, shape (token lists, 384)."""
         import numpy as np
 
-        tokens = [encoding.ids for encoding in self.tokenizer.encode_batch(list(texts))]
-        vectors = np.empty((len(texts), DIMENSION), dtype=np.float32)
+        vectors = np.empty((len(tokens), DIMENSION), dtype=np.float32)
         sizes: tuple[int, ...] = ()
         if alone and self.device.type == "cpu":
             sizes = self._pack_sizes
@@ -102,7 +114,7 @@ class MiniLm:
         if sizes:
             batches = packs([len(row) for row in tokens], sizes[-1])
         elif alone:
-            batches = ([position] for position in range(len(texts)))
+            batches = ([position] for position in range(len(tokens)))
         results: Iterable[tuple[list[int], Matrix]] = ((batch, work(batch)) for batch in batches)
         if self.device.type == "cpu":
             results = compute(work, batches)

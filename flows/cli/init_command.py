@@ -9,17 +9,18 @@ import math
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.json_values import Json
+from connectors.interfaces.languages import NAMES, described
 from flows.cli import dataset
 from flows.cli.class_choice import MIN_ROWS_OF_A_CLASS
 from flows.cli.common import Output
 from flows.cli.init_decisions import SurveyedRows, declare, hold_out_test_rows, survey_rows
-from flows.cli.init_files import NewConfig, NewFiles
+from flows.cli.init_files import NewConfig, NewFiles, embedder_for
 from flows.cli.init_options import Options, RunOptions
-from flows.cli.languages import check_language
 from flows.cli.model_choice import choose_models, model_names
 from flows.engine.datasets import stored_rows
 from flows.runtime.state_folder import state_folder
@@ -41,7 +42,7 @@ def init(name: str, options: Options) -> Output:
     dataset.check_new(name, options.run.cap)
     files = NewFiles.of(name)
     _check_budget(options.run)
-    check_language(options.public.language)
+    _check_language(options.public.language)
     _check_writable(Path.cwd())
     models, reason = choose_models(options.run.models, options.run.endpoint)
     home = state_folder()
@@ -62,7 +63,7 @@ def init(name: str, options: Options) -> Output:
             name, files, options.run, models, rows.classes, language, protects, share is not None
         )
         # The run's own checks: a file that init wrote must not be refused by `wasp run`.
-        config.check()
+        warnings = config.check()
         config.write()
         view = rows.view.model_copy(
             update={"declared_rows": declared, "declared_classes": rows.classes or None}
@@ -73,6 +74,7 @@ def init(name: str, options: Options) -> Output:
             "declared_rows": declared,
             "models_because": reason,
         }
+        value["warnings"] += warnings
         text = format_result(value)
     return Output(public_part(value), lambda _: text)
 
@@ -88,6 +90,14 @@ def _check_budget(run: RunOptions) -> None:
         raise ConfigError(
             f"--epsilon: {run.epsilon:g} exceeds the cap {cap:g} of the dataset, so no run could start. Lower it, "
             "or raise --epsilon-cap"
+        )
+
+
+def _check_language(code: str | None) -> None:
+    """Raise ConfigError for a code that is no language."""
+    if code is not None and code not in NAMES:
+        raise ConfigError(
+            f"--language: '{code}' is no language code of ISO 639-1. Write its two letters, such as en or de"
         )
 
 
@@ -115,6 +125,10 @@ def _undone_on_failure(name: str, files: Sequence[Path]) -> Iterator[None]:
 def _described(config: NewConfig, rows: SurveyedRows, registered: Json) -> Json:
     """Return files, classes, models and the registration of a new dataset."""
     test = str(config.files.test) if config.has_test else None
+    records = rows.records
+    # Only `embedded` reads the beginning of a text alone.
+    if embedder_for(config.language)["connector"] != "sentence_transformers":
+        records = replace(records, cut=0.0)
     return {
         "name": config.name,
         "config": str(config.files.config),
@@ -130,7 +144,7 @@ def _described(config: NewConfig, rows: SurveyedRows, registered: Json) -> Json:
         "members": registered["members"],
         "reasons": registered["reasons"],
         "warnings": [*rows.notices, *registered["warnings"]],
-        **dataset.seen_by_owner(rows.records, rows.view),
+        **dataset.seen_by_owner(records, rows.view),
     }
 
 
@@ -165,7 +179,7 @@ def format_result(value: Json) -> str:
         )
     files = [value[kind] for kind in ("config", "task", "test") if value[kind]]
     lines += [
-        f"language  {value['language']}",
+        f"language  {described(value['language'])}",
         f"models    {', '.join(value['models'])} ({value['models_because']})",
         f"written   {', '.join(files)}",
         f"public    class names, the declared number of {unit}, configuration and "
@@ -174,10 +188,10 @@ def format_result(value: Json) -> str:
     if value["test"]:
         lines.append("test      rows of people: measured without noise, never shared")
     lines += [f"warning   {warning}" for warning in value["warnings"]]
-    described = "one text (item) and the classes" if classes else "one text (item)"
+    subject = "one text (item) and the classes" if classes else "one text (item)"
     lines += [
         "",
-        f"next      describe {described} in {value['task']}: it decides how good the texts are",
+        f"next      describe {subject} in {value['task']}: it decides how good the texts are",
         f"          wasp plan {value['name']}",
         f"          wasp run {value['name']}",
     ]

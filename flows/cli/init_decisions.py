@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.languages import described
 from connectors.interfaces.rows import NO_CLASS
 from flows.cli import dataset
 from flows.cli.class_choice import doubts_about, propose_classes, require_no_doubts
@@ -116,7 +117,7 @@ def declare(options: PublicOptions, rows: SurveyedRows) -> tuple[int, str]:
     for doubt in doubts:
         print(f"  check     {doubt}")
     print(f"  number    {declared} {unit}, rounded")
-    print(f"  language  {language}")
+    print(f"  language  {described(language)}")
     if not typer.confirm("Declare them?", default=False):
         raise ConfigError(
             f"Nothing was registered or written. Write your own declarations with {', '.join(missing)}"

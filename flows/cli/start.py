@@ -302,6 +302,7 @@ def advise(  # noqa: PLR0913 - the options of the command
         epsilon = loaded.privacy.epsilon
         noise = calibrated(loaded)
         protects = loaded.privacy.protects
+        language = loaded.other_language
         budget = numbers_of(loaded)["budget"]
     else:
         rows, classes, epsilon = _positive(rows=rows, classes=classes, epsilon=epsilon)
@@ -312,7 +313,8 @@ def advise(  # noqa: PLR0913 - the options of the command
             )
         noise = density_noise(Promise(epsilon, delta))
         protects = "record"
-    opening = UseDecision(rows, classes, noise.sigma, protects=protects)
+        language = ""
+    opening = UseDecision(rows, classes, noise.sigma, protects=protects, language=language)
     needed = None
     if not opening.opens:
         needed = opening.needed_epsilon(epsilon, noise.delta, noise.sensitivity)

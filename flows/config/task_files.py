@@ -20,6 +20,7 @@ from pydantic import (
 
 from connectors.interfaces.errors import ConfigError, nearest
 from connectors.interfaces.json_values import Json
+from connectors.interfaces.languages import ENGLISH, language_name
 from connectors.interfaces.rows import NO_CLASS
 from connectors.interfaces.text_forms import MAX_NAME_LENGTH, check_class_name, label_form
 from flows.config.extends import EXTENDS, Layer, merge
@@ -139,7 +140,11 @@ class TaskFile(_Form):
     attribute: AttributeForm | None = None
     instructions: InstructionsForm = Field(default_factory=InstructionsForm)
     max_tokens: int = Field(256, ge=1)
-    language: Text = "en"
+    language: Text = Field(
+        ENGLISH,
+        description="Language of the texts: two letters of ISO 639-1, such as de. Prompts request it, and texts in "
+        "another language are left out.",
+    )
 
     @field_validator("labels")
     @classmethod
@@ -180,6 +185,10 @@ class TaskFile(_Form):
         if self.attribute is not None:
             attribute = self.attribute.name
             values = tuple(self.attribute.values)
+        prompt_language = ""
+        # Prompts are English: those of English tasks stay as in earlier versions.
+        if self.language != ENGLISH:
+            prompt_language = language_name(self.language)
         return TaskCard(
             # Texts without classes are one class for all steps.
             labels=tuple(labels or [Label(NO_CLASS)]),
@@ -189,6 +198,7 @@ class TaskFile(_Form):
                 PhraseExample(tuple(example.phrases), example.text)
                 for example in self.instructions.phrase_examples
             ),
+            prompt_language=prompt_language,
             **self.instructions.templates,
             example=self.instructions.example,
             good_only_example=self.instructions.good_only_example,

@@ -44,7 +44,7 @@ def preview_rows(config: AnyConfig, home: Path, rows: int) -> Json:
             completions = model.complete(prompts, lambda *_: advance(1))
         tally = Tally()
         for prompt, completion in zip(prompts, completions, strict=True):
-            cleaned = judge(completion, prompt, card.language)
+            cleaned = judge(completion, prompt, card)
             tally.add(cleaned, completion)
             usage += completion.usage
             row = {

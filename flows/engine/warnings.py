@@ -8,6 +8,7 @@ from flows.config.paths import rows_ref
 from flows.config.privacy import Privacy
 from flows.config.rows import PrivateRows
 from flows.engine.datasets import view_of
+from flows.engine.language_advice import language_warnings
 from flows.runtime.state_folder import open_to_others, state_folder
 from flows.runtime.stores import open_ledger
 from tasks.accounting.guarantee import Guarantee
@@ -34,6 +35,7 @@ def warnings_of(config: AnyConfig, card: TaskCard, guarantee: Guarantee[Release]
         if (listed := plm.listed_price) is not None
     ]
     warnings += _about_models(config)
+    warnings += language_warnings(card.language, config.models, config.embedder)
     warnings += _about_phrase_examples(config, card)
     if config.test is None:
         warnings.append("no test rows: accuracy and FID are not measured")

@@ -9,6 +9,7 @@ from pathlib import Path
 from connectors.artifacts.atomic_files import file_sha256
 from connectors.artifacts.columns import DESCRIPTIONS
 from connectors.interfaces.json_values import Json
+from connectors.interfaces.languages import ENGLISH, described
 from flows.engine.audit_findings import AuditLine, describe_audits
 from flows.publish.recipe import describe_recipe, encoder_of, learning_lines
 from flows.runtime.manifest import Approval
@@ -18,6 +19,7 @@ from tasks.reporting.run_record import RunRecord
 from tasks.reporting.templates import template
 from tasks.steps.values import Overlap
 from tasks.students.training_set import BEST, SOFT, label_advice
+from tasks.writing.language_check import is_recognised
 from tasks.writing.prompts import TaskCard
 
 KINDS = {"sample_id": "integer", "iteration": "integer", SOFT: "numbers"}
@@ -91,6 +93,17 @@ class BundleFacts:
         if adjacency == "add_remove":
             return f"adding or removing one {protects}"
         return f"replacing one {protects} by another"
+
+    @property
+    def language_limit(self) -> str:
+        """Limit of texts in another language than English; empty for English."""
+        language = self.card.language
+        if language == ENGLISH:
+            return ""
+        checked = ""
+        if self.card.prompt_language and is_recognised(language):
+            checked = "; texts that were recognised as another language were left out"
+        return f"The texts are in {described(language)}, which no measurement of this project covers{checked}"
 
     @property
     def made_how(self) -> str:

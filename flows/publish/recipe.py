@@ -10,6 +10,8 @@ from connectors.interfaces.json_values import Json
 from flows.catalog import find_flow
 from flows.config.base import AnyConfig
 from flows.config.files import read_stored
+from flows.config.models import EmbedderChoice
+from flows.config.paths import embedder_of
 from flows.engine.tools import RunName, RunTools
 from tasks.metrics.usefulness import Accuracy
 from tasks.writing.embed import embed_texts
@@ -52,7 +54,8 @@ def measure_recipe(
     words = TfidfVectorizer(sublinear_tf=True).fit(texts[0])
     features: dict[str, list[Any]] = {}
     if encoder_of(manifest["config"]):
-        features[ON_ENCODER] = [embed_texts(tools.embedder, part) for part in texts]
+        embedder = embedder_of(_without_windows(config.embedder))
+        features[ON_ENCODER] = [embed_texts(embedder, part) for part in texts]
     features[ON_WORDS] = [words.transform(part) for part in texts]
     reached = {}
     for kind, (of_rows, of_test) in features.items():
@@ -68,6 +71,12 @@ def measure_recipe(
         right = int((guessed == test["label"].to_numpy(dtype=str)).sum())
         reached[kind] = Accuracy(right, len(test))
     return reached
+
+
+def _without_windows(choice: EmbedderChoice) -> EmbedderChoice:
+    """Return an encoder as the printed lines use it: they read the beginning of a text."""
+    options = {name: value for name, value in choice.options.items() if name != "windows"}
+    return choice.model_copy(update={"options": options})
 
 
 def describe_recipe(reached: Mapping[str, Accuracy], chance: float, not_run: str = "") -> str:

@@ -13,6 +13,9 @@ from tasks.accounting.guarantee import epsilon_text
 from tasks.reporting.run_record import STUBS, RunRecord
 from tasks.reporting.run_summary import RunSummary
 
+MAX_UNUSABLE = 1 / 3
+"""Part of previewed texts above which a line says that they cannot be used."""
+
 
 def table(rows: Sequence[Sequence[object]], heads: Sequence[str]) -> str:
     """Return rows as aligned columns with headers; numbers are right-aligned."""
@@ -293,6 +296,11 @@ def preview(value: Json) -> str:
         used = value["phrases_used"]
         findings.append(
             f"{used} of {requested} phrases of the prompts occur in the texts ({used / requested:.1%})"
+        )
+    unusable = sum(bool(row["reason"]) for row in value["rows"])
+    if unusable > MAX_UNUSABLE * len(value["rows"]):
+        findings.append(
+            f"{unusable} of {len(value['rows'])} texts cannot be used: read the reasons before you run"
         )
     return "\n".join([*lines, "", *findings, f"epsilon spent: 0; {cost}"])
 

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
+from connectors.interfaces.languages import ENGLISH
 from connectors.interfaces.prompts import Prompt
 from tasks.writing import cleaning_rules as patterns
+from tasks.writing.language_check import is_foreign
 from tasks.writing.prompts import CONTRASTIVE, GOOD_ONLY, ZERO_SHOT
 from tasks.writing.several_texts import first_of_several
 
@@ -45,6 +47,7 @@ class _Answer:
     body: str
     prompt: Prompt
     language: str
+    is_recognised: bool
 
     @cached_property
     def text(self) -> str:
@@ -68,16 +71,19 @@ def normalised(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
-def clean(text: str, prompt: Prompt, language: str = "en") -> Cleaned:
+def clean(text: str, prompt: Prompt, language: str = "en", is_recognised: bool = False) -> Cleaned:
     """Trim a completion and judge it.
+
+    `is_recognised`: leave out texts in another language than `language`, if it is not English. Texts in another
+    language than English are always left out of an English task.
 
     Trimmed: control characters, fences, lead-ins, list markers, enclosing quotes, closing remarks, white space, and
     all texts after the first of several.
     Reasons, first match: empty, format, too_short, placeholder, garbled, refusal, meta, prompt_echo, copied_example,
-    punctuation, repetition, wrong_language (English only).
+    punctuation, repetition, wrong_language.
     """
     body, is_first_of_several = _trimmed(text, prompt)
-    answer = _Answer(body, prompt, language)
+    answer = _Answer(body, prompt, language, is_recognised)
     reason = next((reason for reason, applies in _CHECKS if applies(answer)), None)
     return Cleaned(answer.text, reason, is_first_of_several)
 
@@ -190,12 +196,18 @@ def _copies(answer: _Answer) -> bool:
 
 
 def _foreign(answer: _Answer) -> bool:
+    """Detect texts in another language than the one of the task."""
+    # The check of English tasks is that of earlier versions: their stored texts and keys stay valid.
+    if answer.language == ENGLISH:
+        return _is_not_english(answer)
+    return answer.is_recognised and is_foreign(answer.text, answer.language)
+
+
+def _is_not_english(answer: _Answer) -> bool:
     """Detect languages other than English by script, then by function words.
 
     Names in brackets may have their own script. Short texts fail only if they have no function word at all.
     """
-    if answer.language != "en":
-        return False
     if not answer.text.isascii():
         outside = patterns.IN_BRACKETS.sub("", answer.text)
         non_latin = sum(map(str.isalpha, outside)) - sum(

@@ -10,6 +10,7 @@ from connectors.interfaces.models import Completion, LanguageModel
 from connectors.interfaces.prompts import Prompt
 from tasks.writing.cleaning import Cleaned, clean
 from tasks.writing.endings import ends_in_the_middle
+from tasks.writing.prompts import TaskCard
 
 FINISHED = frozenset({"stop", "length"})
 
@@ -22,9 +23,9 @@ SHOWN: Final = 2
 SHOWN_CHARACTERS: Final = 160
 
 
-def judge(completion: Completion, prompt: Prompt, language: str) -> Cleaned:
+def judge(completion: Completion, prompt: Prompt, card: TaskCard) -> Cleaned:
     """Return the cleaned text of a completion, with the reason why it cannot be used, if any."""
-    cleaned = clean(completion.text, prompt, language)
+    cleaned = clean(completion.text, prompt, card.language, bool(card.prompt_language))
     if completion.finish_reason in FINISHED:
         return cleaned
     # A vendor's filter and a model that declines are one reason for the reader of a report.

@@ -186,7 +186,7 @@ def generate(
     _check(request)
     writing = _Writing(request)
     name = request.job.plm
-    language = request.job.card.language
+    card = request.job.card
     first_answers, tally = FirstAnswers(model, name), tally or Tally()
     for attempt in range(request.attempts + 1):
         queries = writing.round(attempt)
@@ -202,7 +202,7 @@ def generate(
             judged: dict[int, Cleaned] = judged,
         ) -> None:
             advance(1)
-            judged[position] = judge(completion, prompts[position], language)
+            judged[position] = judge(completion, prompts[position], card)
             tally.add(judged[position], completion)
             first_answers.add(completion, judged[position].reason)
 
@@ -216,7 +216,7 @@ def generate(
             cleaned = judged.get(position)
             # A model need not call `keep` for every completion.
             if cleaned is None:
-                cleaned = judge(completion, query.prompt, language)
+                cleaned = judge(completion, query.prompt, card)
             writing.record(query, completion, cleaned)
         # A class is exhausted only if the model has no further text for any of its prompts.
         active = (

@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from connectors.interfaces.prompts import Prompt, Seeded
+from connectors.interfaces.text_forms import spaced
 from tasks.writing.prompts import (
     LIST_END,
     Call,
     PhraseExample,
     TaskCard,
     fill,
+    in_language,
     place_of,
     seed_of,
 )
@@ -106,10 +108,17 @@ def without_idle_examples(card: TaskCard, flow: str, is_listed: bool) -> TaskCar
 
 
 def count_used(text: str, phrases: Sequence[str]) -> int:
-    """Return how many different phrases a text contains, as whole words in any case."""
-    plain = f" {' '.join(_WORD.findall(text.casefold()))} "
-    searched = (f" {' '.join(_WORD.findall(phrase.casefold()))} " for phrase in set(phrases))
-    return sum(phrase in plain for phrase in searched)
+    """Return how many different phrases a text contains, as whole words in any case.
+
+    In scripts without blanks between words, each letter counts as a word.
+    """
+    plain = _plain(text)
+    return sum(_plain(phrase) in plain for phrase in set(phrases))
+
+
+def _plain(text: str) -> str:
+    """Return the words of a text in lower case, each between blanks."""
+    return f" {' '.join(_WORD.findall(spaced(text.casefold())))} "
 
 
 def read_sequences(table: pd.DataFrame) -> dict[str, tuple[tuple[str, ...], ...]]:
@@ -132,14 +141,14 @@ def seeded(card: TaskCard, call: Call, seeding: Seeding) -> Prompt:
         )
         values |= {"phrases": ", ".join(phrases), "shown": _numbered(lines)}
         values["number"] = str(len(lines) + 1)
-        template = LISTED
+        template = in_language(LISTED, card.prompt_language)
         end = LIST_END
     else:
         values |= {"phrases": BETWEEN.join(phrases), "shown": _listed(card, shown)}
-        template = SEEDED
+        template = in_language(SEEDED, card.prompt_language)
         end = ""
         if shown:
-            template = SHOWN + SEEDED
+            template = SHOWN + template
     return Seeded(
         text=fill(template, values),
         # The prompt does not name the class; its phrases alone stand for it.

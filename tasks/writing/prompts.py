@@ -47,6 +47,9 @@ LIST_END = "\n"
 EXAMPLE = "{Quality} {item} {number}: {text}"
 """A line of an example. `{quality}` is good or bad, `{Quality}` the same with a capital."""
 
+_DEFAULTS = frozenset({ZERO_SHOT, CONTRASTIVE, GOOD_ONLY, LIST_HEADING})
+"""Templates that are not the user's own, and so request the language of a task."""
+
 OPTIONAL = frozenset({"item", "attribute", "attribute_value", "label_name"})
 """Placeholders that every instruction of a task file may contain."""
 
@@ -95,6 +98,8 @@ class TaskCard:
 
     A task without labels has the one class NO_CLASS. `phrase_examples`: see `PhraseExample`. `example`: the line of an
     example in a prompt (default EXAMPLE); `good_only_example`: the same in prompts without bad ones, if it differs.
+    `prompt_language`: name of the language that prompts request and that texts must have; empty for English, and in runs
+    of earlier versions.
     """
 
     name: str
@@ -111,6 +116,7 @@ class TaskCard:
     phrase_examples: tuple[PhraseExample, ...] = field(default=(), metadata=OMITTED_IF_EMPTY)
     example: str = field(default="", metadata=OMITTED_IF_EMPTY)
     good_only_example: str = field(default="", metadata=OMITTED_IF_EMPTY)
+    prompt_language: str = field(default="", metadata=OMITTED_IF_EMPTY)
 
     @property
     def has_classes(self) -> bool:
@@ -183,6 +189,19 @@ def placeholders(template: str) -> frozenset[str]:
 def without_class(template: str) -> str:
     """Return a template without the passages of the default ones that name the class, for a task without labels."""
     return _OF_A_CLASS.sub("", template)
+
+
+def in_language(template: str, language: str) -> str:
+    """Return a template of this project that requests texts in a language; unchanged without a language.
+
+    An instruction gets a sentence before its last line. The beginning of a list names the language behind the item.
+    """
+    if not language:
+        return template
+    *lines, last = template.split("\n")
+    if last.endswith(" {item}:"):
+        return "\n".join([*lines[:-1], f"{lines[-1]} Write in {language}.", last])
+    return template.replace("{item}", f"{{item}} in {language}", 1)
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:
@@ -283,6 +302,8 @@ def _draw(generator: np.random.Generator, texts: Sequence[str], count: int) -> t
 
 def _prompt(card: TaskCard, template: str, draft: Prompt) -> Prompt:
     label = card.label(draft.label)
+    if template in _DEFAULTS:
+        template = in_language(template, card.prompt_language)
     if not card.has_classes:
         template = without_class(template)
     line = card.example or EXAMPLE

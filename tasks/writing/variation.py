@@ -15,6 +15,7 @@ from tasks.writing.prompts import (
     TaskCard,
     about,
     fill,
+    in_language,
     marked,
     named,
     place_of,
@@ -129,7 +130,8 @@ def generation_prompt(
     if manner.disclose:
         return prompt_for(card, replace(call, good=(), bad=()), attribute)
     seed = seed_of("prompt", *place_of(call), call.attempt)
-    text = fill(UNNAMED, {"item": card.item, "attribute": marked(card, attribute)})
+    template = in_language(UNNAMED, card.prompt_language)
+    text = fill(template, {"item": card.item, "attribute": marked(card, attribute)})
     return Prompt(text, "", attribute=attribute, max_tokens=card.max_tokens, seed=seed)
 
 
@@ -158,9 +160,15 @@ def _variation(
             "topic": f" Topic: {topic_of(label)}.",
         }
         prompt = replace(prompt, label=label.name, description=about(label))
+    template = PARAPHRASE
+    if blanked:
+        template = BLANKS
+    elif call.turn.listed:
+        template = SAID_AGAIN
+    text = fill(in_language(template, card.prompt_language), values)
     if blanked:
         return Cloze(
-            text=fill(BLANKS, values),
+            text=text,
             label=prompt.label,
             description=prompt.description,
             attribute=attribute,
@@ -172,9 +180,8 @@ def _variation(
             rounds=manner.rounds,
         )
     if call.turn.listed:
-        text = fill(SAID_AGAIN, values)
-        return replace(prompt, text=text, good=(parent.text,), end=LIST_END)
-    return replace(prompt, text=fill(PARAPHRASE, values), good=(parent.text,))
+        prompt = replace(prompt, end=LIST_END)
+    return replace(prompt, text=text, good=(parent.text,))
 
 
 def _blanked(text: str, mask: float, generator: np.random.Generator) -> str:

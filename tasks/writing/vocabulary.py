@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import InputError
-from connectors.interfaces.text_forms import normalizable
+from connectors.interfaces.text_forms import normalizable, spaced
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -86,10 +86,13 @@ def as_text(phrases: Sequence[str]) -> str:
 
 
 def plain_form(text: str) -> str:
-    """Return the words of a text, each between two spaces, for comparisons."""
+    """Return the words of a text, each between two spaces, for comparisons.
+
+    In scripts without blanks between words, each letter counts as a word.
+    """
     folded = unicodedata.normalize("NFKC", normalizable(text)).casefold()
     # A space on either side of every word: "art" is not found in "heart", and "a b" is found in "a b c".
-    return "".join(f" {word} " for word in _WORD.findall(folded))
+    return "".join(f" {word} " for word in _WORD.findall(spaced(folded)))
 
 
 class Matcher:

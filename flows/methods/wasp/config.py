@@ -7,6 +7,7 @@ from pydantic import model_validator
 
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.json_values import Json
+from connectors.interfaces.languages import ENGLISH, described
 from flows.config.base import RunConfig
 from flows.config.form import SET, UNSET, Rule, Rules
 from flows.config.method import DENSITIES, PlannedCalls, WaspMethod
@@ -79,7 +80,11 @@ class WaspConfig(RunConfig):
         # The noise depends on settings alone: the decision reveals nothing about the rows.
         sigma = calibrated(self).sigma
         opening = UseDecision(
-            self.declared_rows, self.classes, sigma, protects=self.privacy.protects
+            self.declared_rows,
+            self.classes,
+            sigma,
+            protects=self.privacy.protects,
+            language=self.other_language,
         )
         if not opening.opens:
             self._refuse_idle_settings(
@@ -112,6 +117,14 @@ class WaspConfig(RunConfig):
     def classes(self) -> int:
         """Number of classes of the task."""
         return len(load_task(self.task).labels)
+
+    @property
+    def other_language(self) -> str:
+        """Language of the task with its code; empty for English."""
+        language = load_task(self.task).language
+        if language == ENGLISH:
+            return ""
+        return described(language)
 
     @property
     def releases_density(self) -> bool:

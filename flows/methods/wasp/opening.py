@@ -65,7 +65,8 @@ class UseDecision:
     """The decision of `auto` for declared rows, a number of classes and a noise; public numbers only.
 
     `rows`: protected units, which are persons where `protects` is `person`. `zero_shot`: accuracy of zero-shot texts on
-    test rows, if measured. It changes the forecast, never the decision.
+    test rows, if measured. `language`: that of the texts if it is not English, which all measurements are of. Both
+    change the forecast, never the decision.
     """
 
     rows: int
@@ -73,6 +74,7 @@ class UseDecision:
     sigma: float
     zero_shot: float | None = None
     protects: str = "record"
+    language: str = ""
 
     @property
     def units(self) -> str:
@@ -97,9 +99,9 @@ class UseDecision:
     def gains(self) -> tuple[float, float] | None:
         """Lowest and highest expected gain in accuracy over texts alone, among data sets of similar classes.
 
-        None for texts without classes.
+        None for texts without classes, and for texts in another language than the measured ones.
         """
-        if self.classes == 1:
+        if self.classes == 1 or self.language:
             return None
         gains = []
         for curve in similar_curves(self.classes):
@@ -111,7 +113,11 @@ class UseDecision:
     def to_json(self) -> Json:
         """Return plain JSON values; an infinite index is None."""
         least = least_index(self.classes)
-        return {
+        language: Json = {}
+        # Left out for English, as in plans of earlier versions.
+        if self.language:
+            language["language"] = self.language
+        return language | {
             "rows": self.rows,
             "protects": self.protects,
             "classes": self.classes,
@@ -135,6 +141,7 @@ class UseDecision:
             values["classes"],
             values["sigma"],
             protects=values.get("protects", "record"),
+            language=values.get("language", ""),
         )
 
     def needed_rows(self) -> int | None:
@@ -257,6 +264,10 @@ WITHOUT_CLASSES = (
 
 def forecast_lines(opening: UseDecision) -> list[str]:
     """Return the expected gain of open rows, the range first."""
+    if opening.language:
+        return [
+            f"expect        not known: all measurements are of English texts, and the task is in {opening.language}"
+        ]
     if opening.gains is None:
         return list(WITHOUT_CLASSES)
     quality = "depends on how good the texts already are"
@@ -340,7 +351,7 @@ def range_text(levels: Sequence[Json]) -> str:
         if budget and budget["refusal"]:
             cap += ", refused"
         rows.append([f"{value['epsilon']:g}", gain, f"{100 * sure:.2f} %", cap])
-    note = f"Points of accuracy over texts alone; {forecast_lines(opening)[1].strip()}"
+    note = f"Points of accuracy over texts alone; {forecast_lines(opening)[-1].strip()}"
     return f"{table(rows, ['epsilon', 'exported texts', 'attacker, from 50 %', 'cap'])}\n{note}"
 
 

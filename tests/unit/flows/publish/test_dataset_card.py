@@ -1,5 +1,7 @@
 """The data card names the answers of language models that are not one whole text."""
 
+from dataclasses import replace
+
 from flows.publish.dataset_card import BundleFacts, dataset_card
 from tasks.metrics.answer_counts import AnswerCounts, describe_findings
 from tasks.writing.prompts import Label, TaskCard
@@ -24,3 +26,27 @@ def test_a_card_says_how_many_texts_end_in_the_middle_by_model() -> None:
     limits = dataset_card(facts).partition("## Known limits")[2].partition("##")[0]
     assert "- gpt-4o: 30 of 900 texts end in the middle of a sentence.\n" in limits
     assert "- gpt-4o: 100 of 1000 answers were left out (100 format).\n" in limits
+
+
+def test_a_card_states_that_no_measurement_covers_another_language() -> None:
+    card = TaskCard("notizen", "Arztbrief", (Label("heart"), Label("lung")), language="de")
+    limits = []
+    for name in ("German", ""):
+        facts = BundleFacts(
+            made_up_report(), replace(card, prompt_language=name), BOOK, "2026-01-01", "cc-by-4.0"
+        )
+        text = dataset_card(facts)
+        assert 'language: ["de"]' in text
+        limits.append(text.partition("## Known limits")[2].partition("##")[0])
+    assert (
+        "- The texts are in German (de), which no measurement of this project covers; texts"
+        in limits[0]
+    )
+    assert (
+        "- The texts are in German (de), which no measurement of this project covers.\n"
+        in limits[1]
+    )
+    english = replace(card, language="en")
+    assert "no measurement" not in dataset_card(
+        BundleFacts(made_up_report(), english, BOOK, "2026-01-01", "cc-by-4.0")
+    )

@@ -122,3 +122,12 @@ def test_a_cost_names_its_estimated_part() -> None:
     value = {"rows": [], "calls": 2, "tokens_out": 9, "dollars": 0.5, "dollars_estimated": 0.25}
     assert "0.5000 dollars (of which 0.25 estimated)" in words.preview(value)
     assert "estimated" not in words.preview(value | {"dollars_estimated": 0.0})
+
+
+@pytest.mark.parametrize(("unusable", "is_said"), [(1, False), (2, True), (4, True)])
+def test_a_preview_says_when_many_texts_cannot_be_used(unusable: int, is_said: bool) -> None:
+    reasons = ["wrong_language"] * unusable + [None] * (4 - unusable)
+    rows = [{"plm": "m", "label": "a", "text": "x", "reason": reason} for reason in reasons]
+    value = {"rows": rows, "calls": 4, "tokens_out": 9, "dollars": 0.0}
+    line = f"{unusable} of 4 texts cannot be used: read the reasons before you run"
+    assert (line in words.preview(value)) == is_said

@@ -149,5 +149,5 @@ def test_a_progress_line_counts_by_reason() -> None:
         Completion("The patient reports a dull", "length"),
     )
     for completion in answers:
-        tally.add(judge(completion, ASKED, "en"), completion)
+        tally.add(judge(completion, ASKED, CARD), completion)
     assert str(tally) == "3 left out (2 refusal, 1 format), 1 cut, 1 first of several"

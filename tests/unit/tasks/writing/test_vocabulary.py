@@ -1,3 +1,4 @@
+# ruff: noqa: RUF001  (texts in other scripts)
 """Keyphrases of texts: the longest terms, in order, however they are written; no term twice in a vocabulary."""
 
 import random
@@ -85,3 +86,22 @@ def test_the_first_different_terms_of_a_text_are_taken_in_order() -> None:
     assert vocabulary.first("Blue, blue and red; green.", 2) == ("blue", "red")
     assert as_text(vocabulary.first("nothing here", 2)) == ""
     assert vocabulary.content != vocabulary_of(["blue", "green", "red"]).content
+
+
+@pytest.mark.parametrize(
+    ("terms", "text", "expected"),
+    [
+        (
+            ("心力衰竭", "衰竭", "浮肿", "肺炎"),
+            "患者因心力衰竭入院，双腿浮肿。",
+            ("心力衰竭", "浮肿"),
+        ),
+        (("CT検査", "肺炎"), "患者はCT検査で肺炎と診断された。", ("CT検査", "肺炎")),
+        (("ไอแห้ง", "ปวดหลัง"), "ผู้ป่วยมีอาการไอแห้ง", ("ไอแห้ง",)),
+        (("Herz",), "Herzschwäche, aber kein Herz", ("Herz",)),
+    ],
+)
+def test_terms_are_found_in_scripts_without_blanks_between_words(
+    terms: tuple[str, ...], text: str, expected: tuple[str, ...]
+) -> None:
+    assert vocabulary_of(terms).first(text, 9) == expected

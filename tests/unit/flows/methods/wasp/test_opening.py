@@ -152,3 +152,17 @@ def test_a_number_that_is_missing_or_not_allowed_is_named(
 ) -> None:
     with pytest.raises(ConfigError, match=field):
         start.advise(**numbers)
+
+
+def test_another_language_leaves_the_decision_and_removes_the_numbers() -> None:
+    english = UseDecision(300, 10, SIGMA)
+    german = UseDecision(300, 10, SIGMA, language="German (de)")
+    assert german.opens == english.opens
+    assert german.gains is None
+    assert UseDecision.from_json(german.to_json()) == german
+    assert "language" not in english.to_json()
+    text = "\n".join(opening_lines(german))
+    assert "expect        not known: all measurements are of English texts" in text
+    assert "points" not in text
+    plan = {"opening": german.to_json(), "lines": opening_lines(german)}
+    assert with_zero_shot(plan, 0.7)["lines"] == opening_lines(german)

@@ -24,7 +24,7 @@ from connectors.security.record_hashes import dataset_fingerprint, record_hash
 from tasks.private.rows.marks import Marker, marks_of
 from tasks.private.rows.quarantine import sealed, write_for_owner
 from tasks.private.rows.rows import Identity, OpenedRows, PrivateZone, identify, open_rows
-from tasks.private.rows.survey import Survey, language_of
+from tasks.private.rows.survey import Survey
 from tests.support.data.private_zone import SECRET, zone
 
 LABELS = ("a", "b")
@@ -339,23 +339,6 @@ def test_what_is_written_for_the_owner_is_readable_for_the_owner_only(tmp_path: 
 
 
 # --- the description of private records for their owner
-@pytest.mark.parametrize(
-    ("text", "language"),
-    [
-        ("The router in my office is slow and it was fine with the old one", "en"),
-        ("Der Router ist langsam und ich kann nicht auf das Internet zu den Kunden", "de"),
-        ("La connexion est lente et je ne suis pas dans les temps pour une réunion", "fr"),
-        ("El router es lento y no puedo trabajar con los clientes por una hora", "es"),
-        ("路由器很慢 我无法上网", "zh"),
-        ("ルーターが遅いです", "ja"),
-        ("Роутер работает медленно", "ru"),
-        ("42 !", "en"),
-    ],
-)
-def test_the_language_of_texts(text: str, language: str) -> None:
-    assert language_of([text]) == language
-
-
 @pytest.mark.parametrize(
     ("rows", "number"), [(0, 1), (7, 7), (99, 90), (120, 100), (1000, 1000), (4999, 4000)]
 )
