@@ -61,8 +61,8 @@ def register(client: SyncPrefectClient) -> Iterator[str]:
 def pool_template() -> Json:
     """Return the job template of the work pool: a run chooses neither command nor environment."""
     return {
-        # Without `env`: Prefect would merge the variables of a run into it. Without `stream_output`: the output of a run
-        # would be a pipe of its worker, and a run whose worker is killed would fail at its next line.
+        # Without `env`: Prefect would merge the variables of a run into it. Without `stream_output`: the output of a
+        # run would be a pipe of its worker, and a run whose worker is killed would fail at its next line.
         "job_configuration": {"command": None, "labels": {}, "name": None, "stream_output": False},
         "variables": {"type": "object", "properties": {}, "additionalProperties": False},
     }

@@ -130,8 +130,8 @@ class InstructionsForm(_Form):
 class TaskFile(_Form):
     """A task file; only name and item are required. Without labels the texts have no classes.
 
-    In the file, `extends: NAME` takes what it does not write from another task, a shipped name or a file of the same folder;
-    `instructions` are merged one by one.
+    In the file, `extends: NAME` takes what it does not write from another task, a shipped name or a file of the same
+    folder; `instructions` are merged one by one.
     """
 
     name: Text

@@ -98,8 +98,8 @@ class TaskCard:
 
     A task without labels has the one class NO_CLASS. `phrase_examples`: see `PhraseExample`. `example`: the line of an
     example in a prompt (default EXAMPLE); `good_only_example`: the same in prompts without bad ones, if it differs.
-    `prompt_language`: name of the language that prompts request and that texts must have; empty for English, and in runs
-    of earlier versions.
+    `prompt_language`: name of the language that prompts request and that texts must have; empty for English, and in
+    runs of earlier versions.
     """
 
     name: str

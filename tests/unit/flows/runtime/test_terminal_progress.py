@@ -162,7 +162,7 @@ def test_quiet_shows_warnings_only(
 def test_a_run_goes_on_when_nobody_reads_its_output() -> None:
     reading, writing = os.pipe()
     os.close(reading)
-    with open(writing, "w", encoding="utf-8") as stream:
+    with os.fdopen(writing, "w", encoding="utf-8") as stream:
         shown = Display(stream)
         shown.say("nobody reads this")
         with shown.work(Work("write", 2)) as update:
