@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -53,7 +54,11 @@ def reproduce(  # noqa: PLR0913 - the options of the command
         bool, typer.Option("--plan", help="Only show problems, missing data, cells and cost.")
     ] = False,
     yes: Annotated[
-        bool, typer.Option("--yes", help="Agree to the licences of missing data; for scripts.")
+        bool,
+        typer.Option(
+            "--yes",
+            help="Agree to the licences of missing data and to the cost of paid models; for scripts.",
+        ),
     ] = False,
     from_: Annotated[
         str | None,
@@ -95,6 +100,8 @@ def reproduce(  # noqa: PLR0913 - the options of the command
     if _obtain_missing(run, from_, yes):
         # The keys of cells contain sizes and times of their files.
         run = ReproductionRun(request, artifacts)
+    if published:
+        _require_consent_to_cost(run, yes)
     run.check()
     run.run(_run_comparison)
     return _result(run)
@@ -167,6 +174,22 @@ def _require_agreement(sets: list[tuple[str, Path]], accepted: bool) -> None:
         raise ConfigError(
             f"Missing data: {names}. You did not agree to their licences. Nothing was fetched"
         )
+
+
+def _require_consent_to_cost(run: ReproductionRun, accepted: bool) -> None:
+    """Raise ConfigError unless paid models of the open cells may be called, at their estimated cost."""
+    from flows.compare.values import planned
+
+    dollars = sum(planned(matrix.config)["dollars_about"] for matrix in run.matrices)
+    if not dollars or accepted:
+        return
+    cost = f"Paid models cost about {format_dollars(dollars)} dollars"
+    if not sys.stdin.isatty():
+        raise ConfigError(
+            f"{cost}, and there is no terminal. See --plan, then add --yes to the command"
+        )
+    if not typer.confirm(f"{cost}. Start?", default=False, err=True):
+        raise ConfigError(f"{cost}. You did not agree. Nothing was called")
 
 
 # --- plan

@@ -34,21 +34,25 @@ class Matrix:
         """Return the comparison with its first seed alone."""
         return self.config.model_copy(update={"seeds": self.config.seeds[:1]})
 
-    def first_rows(self) -> CompareConfig:
-        """Return the comparison with its first seed and first two rows, which yield a first result early."""
-        return self.first_seed().model_copy(update={"rows": self.config.rows[:2]})
+    def first_pair(self) -> CompareConfig:
+        """Return the comparison with its first seed, column and two rows, which yield a first result early."""
+        changes = {"rows": self.config.rows[:2], "columns": self.config.columns[:1]}
+        return self.first_seed().model_copy(update=changes)
 
     def cells_in(self, config: CompareConfig) -> list[Cell]:
         """Return the cells of a part of this comparison."""
         rows = {row.name for row in config.rows}
-        return [cell for cell in self.cells if cell.row in rows and cell.seed in config.seeds]
+        columns = {column.name for column in config.columns}
+        return [
+            cell
+            for cell in self.cells
+            if cell.row in rows and cell.column in columns and cell.seed in config.seeds
+        ]
 
     def part(self, measurement: Measurement) -> tuple[CompareConfig, list[Cell]]:
         """Return the part of a measurement: configuration and cells."""
         config = _restricted(self.config, [measurement])
-        rows = {row.name for row in config.rows}
-        columns = {column.name for column in config.columns}
-        return config, [cell for cell in self.cells if cell.row in rows and cell.column in columns]
+        return config, self.cells_in(config)
 
 
 def load_matrices(

@@ -131,9 +131,9 @@ class ReproductionRun:
             self.write_page()
 
     def _stages(self) -> Iterator[tuple[Matrix, CompareConfig]]:
-        """Yield two rows of the first comparison, all comparisons with one seed, then all with all seeds."""
+        """Yield two cells of the first comparison, all comparisons with one seed, then all with all seeds."""
         for matrix in self.matrices[:1]:
-            yield matrix, matrix.first_rows()
+            yield matrix, matrix.first_pair()
         for matrix in self.matrices:
             yield matrix, matrix.first_seed()
         for matrix in self.matrices:
@@ -228,7 +228,7 @@ class ReproductionRun:
 
     def _address(self, matrix: Matrix) -> str:
         """Return the address of the last tables of a comparison, relative to the page; empty without tables."""
-        for config in (matrix.config, matrix.first_seed(), matrix.first_rows()):
+        for config in (matrix.config, matrix.first_seed(), matrix.first_pair()):
             run_id = comparison_id(config, matrix.cells_in(config))
             if self.artifacts.exists(f"runs/{run_id}/table.html"):
                 return f"../{run_id}/table.html"

@@ -1,0 +1,62 @@
+"""The command `wasp reproduce` before anything runs: the list, the cost, and data that nobody agreed to."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connectors.interfaces.errors import ConfigError
+from flows.cli import reproduce as command
+from tests.support.runs.pipeline import written
+
+pytestmark = pytest.mark.usefixtures("home")
+
+
+def test_without_a_paper_the_items_are_listed() -> None:
+    output = command.reproduce()
+    assert set(output["papers"]) == {"wasp", "dp_kps", "kd_tutor"}
+    text = output.to_text(output)
+    assert "Figures 1b and 5" in text
+    assert "wasp reproduce PAPER --quick" in text
+
+
+def paid_paper(folder: Path) -> str:
+    model = {"name": "m", "connector": "openai", "model": "m", "price": {"input": 5, "output": 5}}
+    run: dict[str, Any] = {
+        "task": "support_desk",
+        "private": {"path": "builtin:support_desk/private.parquet", "name": "desk"},
+        "plms": [model],
+        "embedder": {"connector": "hashing", "model": "", "options": {"dimension": 128}},
+        "method": {"guidance": "votes", "iterations": 2, "samples": 600},
+        "student": {"kind": "linear"},
+    }
+    run_file = written(folder / "paid.yaml", run)
+    rows = [{"name": name, "config": str(run_file)} for name in ("one", "two")]
+    table = written(folder / "table.yaml", {"flow": "compare", "title": "Paid", "rows": rows})
+    item = {"tables": [1], "about": "paid", "reason": "paid", "published": [str(table)]}
+    paper = {"title": "Mine", "citation": "Nobody 2026", "items": [item]}
+    return str(written(folder / "mine.yaml", paper))
+
+
+def test_paid_models_are_not_called_without_consent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flows.reproduce.run.ReproductionRun.run", _refuse)
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: False, raising=False)
+    with pytest.raises(ConfigError, match="Paid models cost about .* dollars, and there is no"):
+        command.reproduce(paid_paper(tmp_path), published=True)
+
+
+def test_data_are_not_fetched_without_agreement(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WASP_DATA", str(tmp_path / "data"))
+    monkeypatch.setattr("flows.data.obtain.confirm_on_terminal", lambda *_: False)
+    monkeypatch.setattr("flows.data.obtain.DataFolder.obtain", _refuse)
+    with pytest.raises(ConfigError, match="Missing data: imdb, plm_outputs. You did not agree"):
+        command.reproduce("wasp", table=["5"], quick=True)
+
+
+def _refuse(*_: object) -> None:
+    raise AssertionError("it started")
