@@ -1,6 +1,6 @@
 """Comparisons of a reproduction: restricted to the rows of its items, reduced for a quick one."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -36,8 +36,8 @@ class Matrix:
 
     def first_pair(self) -> CompareConfig:
         """Return the comparison with its first seed, column and two rows, which yield a first result early."""
-        changes = {"rows": self.config.rows[:2], "columns": self.config.columns[:1]}
-        return self.first_seed().model_copy(update=changes)
+        rows = [row.name for row in self.config.rows[:2]]
+        return _with_parts(self.first_seed(), rows, [self.config.columns[0].name])
 
     def cells_in(self, config: CompareConfig) -> list[Cell]:
         """Return the cells of a part of this comparison."""
@@ -103,15 +103,39 @@ def _restricted(config: CompareConfig, parts: Sequence[Measurement]) -> CompareC
     rows = set(_names(parts, "rows"))
     columns = set(_names(parts, "columns"))
     metrics = set(_names(parts, "metrics"))
-    changes: dict[str, object] = {}
     if rows:
-        reference = config.rows[0].name
-        changes["rows"] = [row for row in config.rows if row.name in rows | {reference}]
-    if columns:
-        changes["columns"] = [entry for entry in config.columns if entry.name in columns]
-    if metrics:
-        changes["metrics"] = [name for name in config.metrics if name in metrics]
-    return config.model_copy(update=changes)
+        rows.add(config.rows[0].name)
+    part = _with_parts(config, rows, columns)
+    if not metrics:
+        return part
+    shown = [name for name in config.metrics if name in metrics]
+    return part.model_copy(update={"metrics": shown})
+
+
+def _with_parts(
+    config: CompareConfig, rows: Collection[str], columns: Collection[str]
+) -> CompareConfig:
+    """Return a comparison with these rows and columns; without names, with all."""
+    chosen = [entry for entry in config.columns if not columns or entry.name in columns]
+    names = {entry.name for entry in chosen}
+    return config.model_copy(
+        update={
+            "columns": chosen,
+            "rows": [
+                _with_columns(row, names) for row in config.rows if not rows or row.name in rows
+            ],
+        }
+    )
+
+
+def _with_columns(row: Row, columns: Collection[str]) -> Row:
+    """Return a row without the published figures of other columns, which a comparison refuses."""
+    published = {
+        metric: {name: figure for name, figure in figures.items() if name in columns}
+        for metric, figures in row.published.items()
+    }
+    left = {metric: figures for metric, figures in published.items() if figures}
+    return row.model_copy(update={"published": left})
 
 
 def _names(parts: Sequence[Measurement], field: str) -> list[str]:
@@ -186,9 +210,4 @@ def _without_unclaimed(config: CompareConfig, parts: Sequence[Measurement]) -> C
     if any(not claim.column for claim in drawn):
         columns = {entry.name for entry in config.columns}
     rows.add(config.rows[0].name)
-    return config.model_copy(
-        update={
-            "rows": [row for row in config.rows if row.name in rows],
-            "columns": [entry for entry in config.columns if entry.name in columns],
-        }
-    )
+    return _with_parts(config, rows, columns)

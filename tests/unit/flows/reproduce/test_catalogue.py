@@ -9,6 +9,7 @@ import yaml
 
 from connectors.interfaces.errors import ConfigError
 from flows.compare.cells import cells_of
+from flows.compare.config import CompareConfig
 from flows.config.files import check_config
 from flows.reproduce.catalogue import Item, Paper, read_catalogue, read_paper
 from flows.reproduce.matrices import load_matrices
@@ -68,6 +69,7 @@ def test_every_comparison_has_the_rows_and_columns_that_the_catalogue_names(
     for item in paper.items:
         for measurement in item.measurements(is_published):
             (matrix,) = [entry for entry in matrices if entry.name == measurement.comparison]
+            CompareConfig.model_validate(matrix.first_pair().model_dump(mode="json"))
             config, cells = matrix.part(measurement)
             assert config.rows[0].name == matrix.config.rows[0].name
             assert len(cells) == len(config.rows) * len(config.columns) * len(config.seeds)
@@ -81,6 +83,9 @@ def test_a_quick_reproduction_is_smaller_and_has_one_seed(name: str) -> None:
     whole = {entry.name: entry for entry in load_matrices(paper, paper.items, False, False)}
     for matrix in load_matrices(paper, paper.items, is_published=False, is_quick=True):
         assert len(matrix.config.seeds) == 1
+        for part in (matrix.config, matrix.first_pair()):
+            # As Prefect does at the start of the flow.
+            assert CompareConfig.model_validate(part.model_dump(mode="json")) == part
         cells = {(cell.row, cell.column): cell for cell in whole[matrix.name].cells}
         for cell in matrix.cells:
             full = cells[cell.row, cell.column].config
