@@ -29,7 +29,7 @@ HEAVY = (
 ALLOWED = {
     "pyproject.toml", "flows", "tasks", "connectors", "deployments", "tests", "infra", "README.md", "Makefile",
     "LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "requirements.lock", "docs", "mkdocs.yml", "SECURITY.md",
-    "CITATION.cff",
+    "CITATION.cff", "findings",
 }  # fmt: skip
 
 
