@@ -340,7 +340,9 @@ def connectors(field: Json) -> None:
 def tasks(field: Json) -> None:
     """List the shipped tasks in the description; a file path is valid too."""
     shipped = sorted(path.stem for path in Path(__file__).with_name("task_files").glob("*.yaml"))
-    field["description"] += f" Shipped tasks: {', '.join(shipped)}."
+    # Tasks with the printed prompts of a paper are for researchers; the form has two screens.
+    usual = [name for name in shipped if not name.endswith("_as_printed")]
+    field["description"] += f" Shipped tasks: {', '.join(usual)}."
 
 
 def without_null(field: Json) -> None:

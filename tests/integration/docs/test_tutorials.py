@@ -12,8 +12,9 @@ from flows.cli import start
 from flows.config.extends import SHIPPED
 from flows.config.files import check_config
 from flows.config.task_files import SHIPPED as TASKS
-from flows.config.task_files import TaskFile
+from flows.config.task_files import TaskFile, load_task
 from flows.data.recipes import Recipe
+from flows.reproduce.catalogue import Paper
 from flows.runtime.server_policy import ServerPolicy
 from tests.support.paths import ROOT
 from tests.support.runs.pipeline import Pipeline
@@ -76,6 +77,13 @@ def test_the_settings_of_a_guide_are_accepted_by_the_plan(
         return
     if values.keys() <= Recipe.model_fields.keys():
         check_config(Recipe, values, "recipe.yaml")
+        return
+    if values.keys() <= Paper.model_fields.keys():
+        check_config(Paper, values, "paper.yaml")
+        return
+    if "extends" in values and values.keys() - {"extends"} <= TaskFile.model_fields.keys():
+        (tmp_path / "task.yaml").write_text(settings)
+        load_task(tmp_path / "task.yaml")
         return
     if values.keys() <= TaskFile.model_fields.keys():
         task = yaml.safe_load((TASKS / "support_desk.yaml").read_text())
