@@ -58,7 +58,7 @@ class DpKpsMethod(SingleRound):
         ge=0,
         le=100,
         description="Minimum noisy count of a term, in standard deviations of the noise; 0: none (paper). Empty: 3, "
-        "without which a good part of the terms is in no record, but never fewer terms than `length`; 0 with "
+        "without which a good part of the terms is in no record, but the best 100 terms stay; 0 with "
         "privacy.setting: paper.",
     )
     terms: int = Field(

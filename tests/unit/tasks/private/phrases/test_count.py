@@ -207,15 +207,19 @@ def test_the_private_vocabulary_is_that_of_the_noisy_counts(tmp_path: Path) -> N
 def test_without_a_stated_threshold_terms_of_noise_are_left_out_and_no_run_fails_for_it(
     tmp_path: Path,
 ) -> None:
-    def counts(folder: str, **privacy: Any) -> pd.Series:
+    def counts(folder: str, at_least: int, **privacy: Any) -> pd.Series:
         (tmp_path / folder).mkdir()
         run = opened(tmp_path / folder, privacy=privacy)
-        _, terms = chosen_terms(run)
+        spec = run.vocabulary_spec
+        counted, _ = paid.count_terms(run.tools, spec)
+        spec = replace(spec, at_least=min(spec.at_least, at_least))
+        terms = keyphrasing.choose_terms(run.tools, spec, counted)[0]
         return run.tools.artifacts.read_table(terms.table)["count"]
 
-    assert counts("exact", epsilon=200.0).min() >= 1, "no unused term"
-    assert len(counts("noise", epsilon=0.05)) == 4, "as many as a sequence has"
-    assert len(counts("paper", epsilon=0.05, setting="paper")) == 8, "the paper has no threshold"
+    assert counts("exact", 0, epsilon=200.0).min() >= 1, "no unused term"
+    assert 4 <= len(counts("noise", 4, epsilon=0.05)) < 8
+    assert len(counts("few", 100, epsilon=0.05)) == 8, "the best 100 terms stay"
+    assert len(counts("paper", 0, epsilon=0.05, setting="paper")) == 8, "none in the paper"
 
 
 def test_the_settings_of_the_paper_change_what_a_record_adds(tmp_path: Path) -> None:
