@@ -94,6 +94,8 @@ PLAIN = {
         *(
             "InstructionsForm.contrastive",
             "InstructionsForm.good_only",
+            "InstructionsForm.example",
+            "InstructionsForm.good_only_example",
             "InstructionsForm.list_heading",
         ),
         *(
@@ -108,6 +110,8 @@ PLAIN = {
             "TaskCard.zero_shot",
             "TaskCard.contrastive",
             "TaskCard.good_only",
+            "TaskCard.example",
+            "TaskCard.good_only_example",
             "TaskCard.list_heading",
             "PhraseExampleForm.phrases",
             "PhraseExampleForm.text",
