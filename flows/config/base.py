@@ -128,6 +128,11 @@ class AnyConfig(Strict):
         """True if this process or a party reads private data."""
         return self.private is not None or self.parties is not None
 
+    @property
+    def measures_records(self) -> bool:
+        """True if the run also measures figures that need its records without noise (NOT PRIVATE)."""
+        return self.evaluation.unnoised_figures and self.private is not None
+
     def without_rows(self) -> Self:
         """Return the configuration of a run that opens no private rows; the same if it has none."""
         return self

@@ -57,7 +57,7 @@ def record_of(run: Run, results: RunResults) -> RunRecord:
     if run.discriminator is not None:
         warnings += run.discriminator.warnings
         sections.append(Section("Discriminator", run.discriminator.sentence))
-    if run.measures_records and progress.iterations:
+    if run.config.measures_records and progress.iterations:
         sections.append(_unnoised_section(progress.iterations[-1]))
     audits = audits_of_releases(tools.artifacts, audits_of(prepared.guarantee))
     record = RunRecord(
@@ -134,7 +134,7 @@ def _planned(prepared: Prepared) -> _Planned:
 
 def _unnoised_figures(prepared: Prepared) -> Iterator[UnnoisedUse]:
     setting = "evaluation.unnoised_figures"
-    if prepared.tools.config.evaluation.unnoised_figures:
+    if prepared.tools.config.measures_records:
         yield UnnoisedUse("FID against the drawn records", "iterations and metrics", setting)
         if prepared.guarantee.of(TeacherAnswersRelease) is not None:
             yield UnnoisedUse("accuracy of the teachers", "iterations and metrics", setting)

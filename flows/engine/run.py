@@ -322,14 +322,9 @@ class Run:
         weights: Weights | None = None,
     ) -> None:
         """Record an iteration on the run's page, in the terminal and in MLflow; `weights` are those of the next one."""
-        if self.measures_records:
+        if self.config.measures_records:
             measured = {**measured, **self.unnoised_figures(iteration)}
         self.progress.record(iteration, written, measured, weights or {}, self.spent())
-
-    @property
-    def measures_records(self) -> bool:
-        """True if the run also measures figures that need its records without noise (NOT PRIVATE)."""
-        return self.config.evaluation.unnoised_figures and self.config.private is not None
 
     def unnoised_figures(self, iteration: int) -> dict[str, Any]:
         """Return figures that need the drawn rows of a public benchmark without noise, by metric: NOT PRIVATE."""

@@ -5,13 +5,14 @@ import platform
 from pathlib import Path
 
 from connectors.interfaces.counts import sized
+from connectors.interfaces.machine import machine_memory
 from flows.runtime.manifest import code_commit, versions
 
 
 def environment() -> dict[str, str]:
     """Return processor, memory, versions and commit."""
     facts = {
-        "processor": f"{_processor()}, {os.cpu_count()} cores, {_memory()} of memory",
+        "processor": f"{_processor()}, {os.cpu_count()} cores, {sized(machine_memory())} of memory",
         "accelerator": _accelerator(),
         "system": f"{platform.system()} {platform.release()}, Python {platform.python_version()}",
         "packages": ", ".join(f"{name} {version}" for name, version in versions().items()),
@@ -32,10 +33,6 @@ def _processor() -> str:
             if name.strip() == "model name":
                 return value.strip()
     return platform.processor() or platform.machine()
-
-
-def _memory() -> str:
-    return sized(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
 
 
 def _accelerator() -> str:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from connectors.interfaces.artifacts import ArtifactRef, StepKey
 from connectors.interfaces.models import Usage
 from tasks.metrics.usefulness import Accuracy
-from tasks.private.held_out import held_out
+from tasks.private.held_out import held_out, is_test_row
 from tasks.private.teachers.promise import CLASSES
 from tasks.private.teachers.step import TeacherSpec, queries_of
 from tasks.private.training.recipe import ClassifySpec
@@ -103,8 +103,7 @@ def measure_discriminator(
         rows = held_out(tools, spec, test, written)
         if rows is None:
             return {}
-        # The first half are test rows.
-        is_private = np.arange(len(rows.texts)) < len(rows.texts) // 2
+        is_private = is_test_row(len(rows.texts))
         right = int(((_probabilities(tools, discriminator, rows) >= 0.5) == is_private).sum())
         return asdict(Accuracy(right, len(rows.texts)))
 

@@ -14,7 +14,7 @@ from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.errors import ConfigError
 from tasks.metrics.metrics import fid
 from tasks.metrics.registry import FID_OF_RECORDS, NOISY_TEACHERS, TEACHERS
-from tasks.private.held_out import held_out
+from tasks.private.held_out import held_out, is_test_row
 from tasks.private.rows.quarantine import sealed
 from tasks.private.rows.rows import open_rows
 from tasks.private.sums import add_noise
@@ -96,9 +96,8 @@ def measure_teachers(
 
 
 def _accuracy(sums: NDArray[np.int64]) -> float:
-    """Return the share of right answers of sums (rows, 2); the first half of the rows are test rows."""
-    is_private = np.arange(len(sums)) < len(sums) // 2
-    return float(((sums[:, 1] > sums[:, 0]) == is_private).mean())
+    """Return the share of right answers of sums (rows, 2) of `held_out`."""
+    return float(((sums[:, 1] > sums[:, 0]) == is_test_row(len(sums))).mean())
 
 
 def _require_public(tools: Tools) -> None:

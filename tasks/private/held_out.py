@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tasks.metrics.usefulness import MIN_HELD_OUT
 from tasks.private.teachers.step import TeacherSpec, shown_to_any
@@ -14,6 +15,11 @@ from tasks.students.spec import PublicTexts
 from tasks.students.training_set import public_texts
 from tasks.writing.prompts import seed_of
 from tasks.writing.texts import reference_rows
+
+
+def is_test_row(count: int) -> NDArray[np.bool_]:
+    """Return which of `count` rows of `held_out` are test rows: the first half."""
+    return np.arange(count) < count // 2
 
 
 def held_out(

@@ -6,7 +6,6 @@ Both causal and sequence-to-sequence models are supported.
 from __future__ import annotations
 
 import importlib.util
-import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from connectors.interfaces.addresses import ModelName
 from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import FinalError, MissingPackageError
+from connectors.interfaces.machine import machine_memory
 from connectors.interfaces.models import (
     Completion,
     Keep,
@@ -419,5 +419,5 @@ def _affordable_tokens(loaded: Loaded) -> int:
     if loaded.device.type == "cuda":
         free = torch.cuda.mem_get_info(loaded.device)[0]
     else:
-        free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        free = machine_memory()
     return max(1, int(free * SHARE_OF_MEMORY / loaded.token_bytes))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 from contextlib import suppress
 from pathlib import Path
 
 from connectors.interfaces.errors import WaspError
 from connectors.interfaces.json_values import Json
+from connectors.interfaces.machine import machine_memory
 from connectors.interfaces.models import ModelSize
 from connectors.models.transformers import smollm2
 from connectors.models.transformers.hub_files import (
@@ -82,7 +82,7 @@ def memory_of(device: str) -> int:
 
     if device.startswith("cuda"):
         return int(torch.cuda.get_device_properties(device).total_memory)
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return machine_memory()
 
 
 def hub_folder() -> Path:

@@ -131,9 +131,9 @@ def _convert(source: Path, folder: Path) -> None:
 def _parsed_once() -> Iterator[None]:
     """Keep what `gguf` parses while transformers reads a file.
 
-    transformers 5 opens the file anew for the configuration (twice), the weights and the tokenizer, each time with all
-    49,152 words of the vocabulary, and builds the map of tensor names anew for each of 397 modules: two thirds of the
-    time.
+    transformers 5 reads the file four times, for the configuration (twice), the weights and the tokenizer, each time
+    with all 49,152 words of the vocabulary, and builds the map of tensor names for each of 397 modules: two thirds of
+    the time.
     """
     import gguf
 

@@ -71,7 +71,7 @@ class KdRun(Run):
         for teacher in teachers:
             teacher.result()
         answers = self.release(ask_teachers, spec, written)
-        if self.measures_records and self.prepared.test is not None:
+        if self.config.measures_records and self.prepared.test is not None:
             self.note_look("accuracy of the teachers", "teachers")
             self.teachers = run_step(
                 measure_teachers, self.tools, spec, self.prepared.test, written

@@ -36,7 +36,7 @@ def test_what_a_method_says_it_spent_is_recorded() -> None:
 
     recorded: list[Any] = []
     run = run_of(Exposing)
-    run.config = SimpleNamespace(evaluation=SimpleNamespace(unnoised_figures=False))
+    run.config = SimpleNamespace(measures_records=False)
     run.progress.record = lambda *values: recorded.append(values)  # type: ignore[method-assign]
     run.record(3, (), {})
     assert recorded == [(3, (), {}, {}, ["an exposure"])]
