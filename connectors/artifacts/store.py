@@ -208,6 +208,19 @@ class Artifacts:
             raise ArtifactError(f"{self.where(name)}: {manifest or 'no finished result'}. {_AGAIN}")
         return self.read_folder(manifest.ref(name))
 
+    def stored(self, path: str) -> ArtifactRef | None:
+        """Return the finished artifact at `path`, regardless of its key; None if there is none.
+
+        ArtifactError if its manifest cannot be read.
+        """
+        name, _ = self._resolve(path)
+        manifest = self._manifest(name)
+        if isinstance(manifest, str):
+            raise ArtifactError(f"{self.where(name)}: {manifest}. {_AGAIN}")
+        if manifest is None:
+            return None
+        return manifest.ref(name)
+
     def finished(self, pattern: str) -> dict[str, Json]:
         """Return the manifests of all artifacts that match `pattern` ('runs/*/student').
 

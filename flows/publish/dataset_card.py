@@ -50,9 +50,10 @@ class BundleFacts:
 
     `approved`: the requester of the bundle and the approval by a second person; None if none was required.
     `audits`: the newest audits of its noise, all passed; possibly empty. `never_audited`: releases without an audit.
-    `soft`: the rows have soft labels. `pooled`: the student is a fine-tuned sentence encoder. `reads`: what the student
-    learned from besides the texts, possibly empty. `reached`: accuracies of the card's lines, by kind of features;
-    `not_run`: why the lines were not run. `findings`: answers of the language models that are not one whole text.
+    `soft`: the rows have soft labels. `pooled`: the student is a fine-tuned sentence encoder. `has_release_head`: the
+    bundle has the class means of the release. `reads`: what the student learned from besides the texts, possibly empty.
+    `reached`: accuracies of the card's lines, by kind of features; `not_run`: why the lines were not run. `findings`:
+    answers of the language models that are not one whole text.
     """
 
     report: RunRecord
@@ -67,6 +68,7 @@ class BundleFacts:
     never_audited: tuple[str, ...] = ()
     soft: bool = False
     pooled: bool = False
+    has_release_head: bool = False
     reads: str = ""
     reached: Mapping[str, Accuracy] = field(default_factory=dict)
     not_run: str = ""

@@ -1,4 +1,4 @@
-"""Write the signed bundle of a run: synthetic rows, student and card."""
+"""Write the signed bundle of a run: synthetic rows, student, class means of the release and card."""
 
 import json
 import shutil
@@ -21,12 +21,14 @@ from connectors.ledger.state import EXPORT, Entry
 from connectors.security.signing import open_signing_key
 from flows.config.task_files import load_task
 from flows.engine.audit_findings import AuditLine
-from flows.publish import bundle, gate
+from flows.publish import bundle, gate, release_head
 from flows.publish.dataset_card import BundleFacts, columns_of, croissant, dataset_card
 from flows.publish.recipe import encoder_of, measure_recipe
+from flows.publish.release_head import release_head_of, write_release_head
 from flows.runtime.manifest import Approval, now
 from flows.runtime.state_folder import current_user
 from flows.runtime.stores import open_artifacts, open_ledger, open_tracked
+from tasks.guidance.density import ClassMeans
 from tasks.metrics.answer_counts import count_answers, describe_findings
 from tasks.metrics.usefulness import ACCURACIES
 from tasks.reporting.run_record import RunRecord
@@ -63,6 +65,7 @@ class BundleContents:
         card: task of the run.
         texts: stored texts with all columns.
         student: folder of the student; None for a task without classes.
+        release_head: class means of the run's release; None without a released density.
         audits: newest audits of the run's noise.
         never_audited: names of the releases without an audit.
     """
@@ -73,6 +76,7 @@ class BundleContents:
     card: TaskCard
     texts: pd.DataFrame
     student: Path | None
+    release_head: ClassMeans | None
     audits: tuple[AuditLine, ...]
     never_audited: tuple[str, ...]
 
@@ -138,8 +142,9 @@ def _checked_contents(home: Path, artifacts: Artifacts, manifest: Json) -> Bundl
     student = None
     if card.has_classes:
         student = check_student(artifacts.fetch(f"{run}/student"))
+    head = release_head_of(artifacts, manifest["run_id"], card.label_names)
     gate.require_sound_ledger(home, manifest["dataset"])
-    return BundleContents(manifest, summary, report, card, texts, student, audits, never)
+    return BundleContents(manifest, summary, report, card, texts, student, head, audits, never)
 
 
 def _facts(home: Path, artifacts: Artifacts, contents: BundleContents) -> BundleFacts:
@@ -157,6 +162,7 @@ def _facts(home: Path, artifacts: Artifacts, contents: BundleContents) -> Bundle
         never_audited=contents.never_audited,
         soft=contents.has_soft_labels,
         pooled=student is not None and (student / "head.safetensors").exists(),
+        has_release_head=contents.release_head is not None,
         reads=_reads(artifacts.read_text(f"runs/{manifest['run_id']}/student.json")),
         # Reports of earlier versions do not contain the counts.
         findings=describe_findings(report.answers or count_answers((), contents.texts)),
@@ -181,6 +187,9 @@ def _write_bundle(home: Path, contents: BundleContents, facts: BundleFacts, scra
     write_json_lines(scratch / "synthetic.jsonl", rows)
     if contents.student is not None:
         _copy_student(contents.student, scratch / "student", contents.manifest["config"])
+    if contents.release_head is not None:
+        encoder = _encoder(contents.manifest["config"])
+        write_release_head(contents.release_head, encoder, scratch / release_head.FOLDER)
     # Only listed fields: a later version may add some to the summary that no bundle should have.
     summary = contents.summary.to_json()
     _write_json(scratch / "summary.json", {key: summary.get(key) for key in SHARED + SPENT})
@@ -253,10 +262,13 @@ def _copy_student(student: Path, folder: Path, config: Json) -> None:
     card = folder / "student.json"
     if config["student"]["kind"] != "finetune":
         values = json.loads(card.read_text(encoding="utf-8"))
-        embedder = config["embedder"]
-        # Without a model on the Hub, connector and model of this project name the encoder.
-        encoder = encoder_of(config) or f"{embedder['connector']} {embedder['model']}".strip()
-        _write_json(card, values | {"encoder": encoder})
+        _write_json(card, values | {"encoder": _encoder(config)})
+
+
+def _encoder(config: Json) -> str:
+    """Return an encoder's model on the Hub; without one, its connector and model in this project."""
+    embedder = config["embedder"]
+    return encoder_of(config) or f"{embedder['connector']} {embedder['model']}".strip()
 
 
 def write_json_lines(path: Path, rows: pd.DataFrame) -> None:

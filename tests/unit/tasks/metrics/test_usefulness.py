@@ -22,7 +22,7 @@ from tasks.evaluation.baseline import (
     sample_indices,
 )
 from tasks.evaluation.steps import TrainJob, correct_of, score_texts, train_and_test
-from tasks.guidance.density import nearest_means
+from tasks.guidance.density import class_means
 from tasks.guidance.soft_labels import label_softly
 from tasks.metrics.registry import compared_names
 from tasks.metrics.usefulness import ACCURACIES, Accuracy, Baseline, DiscriminatorTest, Usefulness
@@ -262,7 +262,8 @@ def test_labels_by_a_density_mend_texts_of_wrong_classes(desk: Desk) -> None:
         release = desk.tools.artifacts.write_table(
             path, table, step_key("guidance", {"often": often}, {}), info
         )
-        assert (nearest_means(desk.tools, release, vectors) == labels).mean() > 0.5
+        nearest = class_means(desk.tools.artifacts, release).nearest(vectors)
+        assert (nearest == labels).mean() > 0.5
         soft, _ = label_softly(desk.tools, desk.labels, release, False, (wrong,))
         correct.append(correct_of(score(desk, replace(job, soft=soft))["test"]))
         first.append(np.stack(desk.tools.artifacts.read_table(soft)[SOFT])[:, 0].mean())
