@@ -1,0 +1,207 @@
+"""`python -m tests.studies.neutral_labels --folder OUT`: what a release is worth where names of classes say nothing.
+
+Hospitals and banks label by code ("queue_3"): a language model cannot know what such a class is about, so that the
+release is its only teacher. The bundled SmolLM2 writes 600 texts for each data set, zero-shot, for classes queue_1,
+queue_2, ... without descriptions. A cell is a data set, a number of private records, epsilon and a seed, which draws
+other records; density, noise and soft labels are the product's. Students learn from the file alone: a linear head on
+MiniLM vectors (`head`), and logistic regression on TF-IDF of words and pairs (`words`). Columns: `without`, labels as
+requested, no private record; `file`, soft labels of the release; `means`, the class means of the release without any
+text, as in the folder release_head of a bundle; `real`, the private records without noise (NOT PRIVATE). Texts,
+vectors and cells in OUT are not made again. The variable WASP_DATA names the folder of the data.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+
+from connectors.embedders.registry import open_embedder
+from connectors.models.transformers.model import HfModel
+from connectors.models.transformers.options import HfOptions
+from flows.config.task_files import load_task
+from tasks.accounting.integer_noise import calibrate_sums
+from tasks.guidance.density import move_to_release, relate_to_density
+from tasks.guidance.matching import TINY, Density
+from tasks.private.density.count import clean_sums
+from tasks.private.density.features import body
+from tasks.private.density.promise import DensityPrivacy
+from tasks.private.sums import add_noise
+from tasks.private.votes.ballot import Ballot
+from tasks.students.heads import PROBE_STRENGTH, fit_logistic
+from tasks.students.soft_labels import soft_labels
+from tasks.writing.generate import WriteJob, WritingRequest, generate
+from tasks.writing.prompts import Label, TaskCard
+from tests.support.paths import DATA
+
+TASKS = ("banking10", "dbpedia14", "yelp_category", "yelp_rating", "imdb")
+ROWS = (300, 1000)
+EPSILONS = (1.0, 4.0)
+SEEDS = range(5)
+TEXTS = 600
+TEST_ROWS = 800
+LEAST_PART = 0.005
+"""Least probability of a class that a student reads, as in the lines of a dataset card."""
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """Texts with the number of their class and their vectors (n, d)."""
+
+    texts: NDArray[np.object_]
+    classes: NDArray[np.int64]
+    vectors: NDArray[np.float32]
+
+    def take(self, positions: NDArray[np.int64]) -> "Rows":
+        """Return the rows at these positions."""
+        return Rows(self.texts[positions], self.classes[positions], self.vectors[positions])
+
+
+def neutral(card: TaskCard) -> TaskCard:
+    """Return a task whose classes are numbered queues without descriptions."""
+    labels = tuple(Label(f"queue_{number}") for number in range(1, len(card.labels) + 1))
+    return TaskCard(card.name, card.item, labels, max_tokens=card.max_tokens)
+
+
+def written(card: TaskCard, folder: Path) -> pd.DataFrame:
+    """Return the zero-shot texts of the bundled model for a task; written on first use."""
+    file = folder / f"{card.name}.parquet"
+    if not file.exists():
+        options = HfOptions(temperature=0.9, max_tokens=64)
+        model = HfModel("smollm2", "smollm2", options, folder / "home")
+        job = WriteJob(plm_index=0, iteration=0, card=card, plm="smollm2", listed=True)
+        counts = dict.fromkeys(card.label_names, TEXTS // len(card.labels))
+        rows = generate(model, WritingRequest(job, counts)).rows
+        rows[["text", "label"]].to_parquet(file)
+    return pd.read_parquet(file)
+
+
+def embedded(file: Path, texts: pd.Series) -> NDArray[np.float32]:
+    """Return the MiniLM vectors of texts; computed on first use."""
+    if not file.exists():
+        np.save(file, open_embedder("sentence_transformers").embed(texts.tolist()))
+    vectors: NDArray[np.float32] = np.load(file)
+    return vectors
+
+
+def load(task: str, folder: Path) -> tuple[TaskCard, Rows, Rows, Rows]:
+    """Return the neutral task, its texts, the records to draw from, and the test records."""
+    card = load_task(task)
+    hidden = neutral(card)
+    tables = {"texts": (written(hidden, folder), hidden.label_names)}
+    for part in ("train", "test"):
+        frame = pd.read_parquet(DATA / task / f"{part}.parquet")
+        most = len(frame) if part == "train" else TEST_ROWS
+        drawn = frame.sample(n=min(most, len(frame)), random_state=0).reset_index(drop=True)
+        tables[part] = (drawn, card.label_names)
+    rows = {
+        part: Rows(
+            frame["text"].to_numpy(dtype=object),
+            np.array([names.index(label) for label in frame["label"]]),
+            embedded(folder / f"{task}-{part}.npy", frame["text"]),
+        )
+        for part, (frame, names) in tables.items()
+    }
+    return hidden, rows["texts"], rows["train"], rows["test"]
+
+
+def released(private: Rows, labels: tuple[str, ...], epsilon: float) -> Density:
+    """Return the noisy density of private records at delta 1e-5, one record added or removed."""
+    noise = calibrate_sums(DensityPrivacy(epsilon, 1e-5))
+    names = [labels[number] for number in private.classes]
+    vectors = np.ascontiguousarray(private.vectors, np.float32)
+    noisy = add_noise(clean_sums(Ballot(vectors, names, 1, sides=1), labels, noise), noise)
+    return Density(labels, noisy.sums / noisy.steps, noisy.scale_int / noisy.steps)
+
+
+def labelled(texts: Rows, density: Density) -> Floats:
+    """Return the soft labels (n, C) of texts by a release, as a run gives them."""
+    names = np.array(density.labels)[texts.classes]
+    frame = pd.DataFrame({"text": texts.texts, "label": names})
+    moved, weights = move_to_release(
+        relate_to_density(frame, texts.vectors, density), names, texts.vectors
+    )
+    return soft_labels(texts.vectors, moved, names, density.labels, weights)
+
+
+def accuracies(rows: Rows, soft: Floats, test: Rows) -> dict[str, float]:
+    """Return the accuracy on test records of both students of rows with probabilities (n, C)."""
+    at, targets = np.nonzero(soft >= LEAST_PART)
+    parts = soft[at, targets]
+    slopes, offsets = fit_logistic(rows.vectors[at], targets, parts, soft.shape[1], PROBE_STRENGTH)
+    head = (test.vectors @ slopes.T + offsets).argmax(axis=1) == test.classes
+    reader = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
+    counts = reader.fit_transform(rows.texts)
+    model = LogisticRegression(C=10, max_iter=100)
+    model.fit(counts[at], targets, sample_weight=parts)
+    words = model.predict(reader.transform(test.texts)) == test.classes
+    return {"head": float(head.mean()), "words": float(words.mean())}
+
+
+def measured(texts: Rows, private: Rows, test: Rows, density: Density) -> dict[str, float]:
+    """Return the columns of a cell that depend on a release."""
+    means = body(density.sums)
+    means /= np.maximum(np.linalg.norm(means, axis=1, keepdims=True), TINY)
+    nearest = (test.vectors @ means.T).argmax(axis=1) == test.classes
+    columns = {"means": float(nearest.mean())}
+    certain = np.eye(len(density.labels))[private.classes]
+    for name, (rows, soft) in {
+        "file": (texts, labelled(texts, density)),
+        "real": (private, certain),
+    }.items():
+        for student, accuracy in accuracies(rows, soft, test).items():
+            columns[f"{student} {name}"] = accuracy
+    return columns
+
+
+def cells(task: str, folder: Path, known: set[tuple[Any, ...]]) -> Iterator[Mapping[str, Any]]:
+    """Yield the cells of a data set that are not known."""
+    card, texts, train, test = load(task, folder)
+    asked = np.eye(len(card.labels))[texts.classes]
+    without = {f"{name} without": value for name, value in accuracies(texts, asked, test).items()}
+    for records in (records for records in ROWS if records <= len(train.texts)):
+        for epsilon in EPSILONS:
+            for seed in SEEDS:
+                place = {"data": task, "records": records, "epsilon": epsilon, "seed": seed}
+                if tuple(place.values()) in known:
+                    continue
+                draws = np.random.default_rng([seed, records])
+                private = train.take(draws.choice(len(train.texts), records, replace=False))
+                density = released(private, card.label_names, epsilon)
+                yield place | without | measured(texts, private, test, density)
+
+
+def main() -> None:
+    """Compute the missing cells and print their means over seeds."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--folder", type=Path, required=True, help="texts, vectors and cells")
+    parser.add_argument("--data", nargs="+", choices=TASKS, default=TASKS)
+    chosen = parser.parse_args()
+    chosen.folder.mkdir(parents=True, exist_ok=True)
+    book = chosen.folder / "cells.jsonl"
+    book.touch()
+    done = [json.loads(line) for line in book.read_text(encoding="utf-8").splitlines()]
+    known = {tuple(cell[name] for name in ("data", "records", "epsilon", "seed")) for cell in done}
+    for task in chosen.data:
+        for cell in cells(task, chosen.folder, known):
+            done.append(cell)
+            with book.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(cell) + "\n")
+    table = pd.DataFrame(done).drop(columns="seed").groupby(["data", "records", "epsilon"])
+    sys.stdout.write(f"{table.mean().round(3).to_string()}\n")
+
+
+if __name__ == "__main__":
+    main()
