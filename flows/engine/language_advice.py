@@ -16,6 +16,17 @@ ENGLISH_ENCODERS: Final = re.compile(r"all-(?:minilm|mpnet|distilroberta|roberta
 """Names of well-known sentence encoders that were trained on English alone."""
 
 
+def models_of_another_language(language: str, models: Sequence[Plm]) -> list[str]:
+    """Return the names of models that are known to write English alone, for a task in another language."""
+    if language == ENGLISH:
+        return []
+    return [
+        plm.name
+        for plm in models
+        if plm.is_stub or (plm.connector == "hf" and plm.model in smollm2.CONTENT)
+    ]
+
+
 def language_warnings(language: str, models: Sequence[Plm], embedder: EmbedderChoice) -> list[str]:
     """Return what does not fit the language of a task; nothing for English, which all measurements are of.
 
@@ -29,10 +40,9 @@ def language_warnings(language: str, models: Sequence[Plm], embedder: EmbedderCh
             "not checked. Write its two letters, such as de"
         ]
     warnings = [
-        f"model '{plm.name}': it writes English, and the task is in {described(language)}. Its texts will be left out, "
+        f"model '{name}': it writes English, and the task is in {described(language)}. Its texts will be left out, "
         f"so do not run. Set plms to a model that writes {language_name(language)}"
-        for plm in models
-        if plm.is_stub or (plm.connector == "hf" and plm.model in smollm2.CONTENT)
+        for name in models_of_another_language(language, models)
     ]
     if _knows_english_alone(embedder):
         warnings.append(_about_encoder(language, embedder))
