@@ -12,6 +12,7 @@ from tasks.writing.first_answers import judge
 from tasks.writing.forms import FORMS, PROSE, likely_form, limit_of, stated_words, tokens_for
 from tasks.writing.generate import WriteJob, WritingRequest, generate
 from tasks.writing.prompts import Call, Label, TaskCard, Turn, prompt_for, zero_shot
+from tasks.writing.usable_texts import different_texts
 from tasks.writing.variation import Manner, Parent, generation_prompt
 
 CARD = TaskCard("ward", "entry of a ward", (Label("heart"), Label("skin")))
@@ -213,3 +214,8 @@ def test_every_form_of_the_task_file_exists() -> None:
     from flows.config.task_files import FormName
 
     assert get_args(FormName) == tuple(FORMS)
+
+
+@pytest.mark.parametrize(("form", "number"), [("short", 2), ("values", 8), (PROSE, 8)])
+def test_a_release_needs_fewer_different_texts_where_they_repeat(form: str, number: int) -> None:
+    assert different_texts(card(form), 8) == {"heart": number, "skin": number}
