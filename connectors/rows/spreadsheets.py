@@ -6,11 +6,12 @@ import io
 import warnings
 from collections.abc import Sequence
 from importlib.util import find_spec
+from typing import Final
 
 from connectors.interfaces.errors import InputError, MissingPackageError
 
-PACKAGE = "openpyxl"
-EXTRA = "data"
+PACKAGE: Final = "openpyxl"
+EXTRA: Final = "data"
 
 Cells = Sequence[object]
 """Values of a row: text, number, date or True/False; None for an empty cell."""
