@@ -9,6 +9,7 @@ from connectors.embedders.registry import EMBEDDED
 from connectors.interfaces.languages import ENGLISH, described, language_name
 from connectors.interfaces.packages import install_command
 from connectors.models.transformers import smollm2
+from flows.config.base import AnyConfig
 from flows.config.models import EmbedderChoice, Plm
 from tasks.writing.language_check import is_recognised
 
@@ -25,6 +26,21 @@ def models_of_another_language(language: str, models: Sequence[Plm]) -> list[str
         for plm in models
         if plm.is_stub or (plm.connector == "hf" and plm.model in smollm2.CONTENT)
     ]
+
+
+def writer_problem(config: AnyConfig, language: str) -> str:
+    """Return why no model of a run can write the language of its task; empty if one may, or a run tunes its model."""
+    # A model that is trained on the records learns their language.
+    if not config.plms or config.method.tuning is not None or not language_name(language):
+        return ""
+    others = models_of_another_language(language, config.plms)
+    if len(others) < len(config.plms):
+        return ""
+    verb = "writes" if len(others) == 1 else "write"
+    return (
+        f"plms: {', '.join(others)} {verb} English, and the task is in {described(language)}, so the texts would be "
+        f"left out and a release would be paid for nothing. Set plms to a model that writes {language_name(language)}"
+    )
 
 
 def language_warnings(language: str, models: Sequence[Plm], embedder: EmbedderChoice) -> list[str]:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from flows.runtime.stores import open_ledger
 from tests.support.data.notes import notes
 from tests.support.runs.own_command import Done, Wasp
 
@@ -190,6 +191,18 @@ def test_a_run_whose_texts_would_be_left_out_is_not_proposed(wasp: Wasp) -> None
     assert "wasp run triage" not in done.out.partition("next ")[2]
     as_json = wasp("init", "again", "--data", "notes.csv", "--yes", *MODEL, "--json")
     assert json.loads(as_json.out.splitlines()[-1])["obstacles"]
+    message = "plms: letters writes English, and the task is in German (de), so the texts would be left out"
+    guided = (
+        "--set",
+        "embedder={connector: hashing, model: ''}",
+        "--set",
+        "method.guidance=kernel",
+    )
+    for command in ("plan", "run"):
+        refused = wasp(command, "triage", *guided)
+        assert (refused.code, message in refused.err) == (2, True), refused.err
+    status = open_ledger(Path("home").resolve()).status("triage")
+    assert (status.spent, status.reserved) == (0, 0)
 
 
 def test_the_end_of_a_conversation_follows_plan_and_preview(wasp: Wasp) -> None:
