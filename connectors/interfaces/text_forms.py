@@ -3,6 +3,7 @@
 import re
 import struct
 import unicodedata
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -125,6 +126,52 @@ def cell_form(text: str) -> str:
     if time := _TIME.fullmatch(plain):
         return _time_form(time)
     return plain
+
+
+_GENERIC = frozenset(
+    [
+        "cat",
+        "category",
+        "class",
+        "cluster",
+        "group",
+        "klasse",
+        "label",
+        "topic",
+        "type",
+        "level",
+        "grade",
+        "score",
+    ]
+)
+"""Words before a number in the name of a class that add nothing to it: class_17."""
+_YES_NO = frozenset(["true", "false", "yes", "no", "y", "n", "ja", "nein", "oui", "non", "none"])
+_LAST_OF_CYRILLIC = "\u052f"
+_RUN_OF_LETTERS = re.compile(r"[^\W\d_]{3,}")
+
+
+def is_code(name: str) -> bool:
+    """Return True for the name of a class that says nothing to a reader: a number, a code, yes or no."""
+    if name.strip().casefold() in _YES_NO:
+        return True
+    # One or two letters of Chinese, Korean or Arabic are a word.
+    if any(letter.isalpha() and letter > _LAST_OF_CYRILLIC for letter in name):
+        return False
+    words = _RUN_OF_LETTERS.findall(name.casefold())
+    return _GENERIC.issuperset(words)
+
+
+def class_order(names: Iterable[str]) -> list[str]:
+    """Return the names of classes in order: numbers by their value, then all others by their letters."""
+    return sorted(names, key=_place_of_name)
+
+
+def _place_of_name(name: str) -> tuple[bool, Decimal, str]:
+    is_number = _NUMBER.fullmatch(name) is not None
+    value = Decimal(0)
+    if is_number:
+        value = Decimal(name)
+    return not is_number, value, name
 
 
 def _is_outer(letter: str) -> bool:

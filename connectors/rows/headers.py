@@ -9,22 +9,24 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import BinaryIO
 
-from connectors.interfaces.errors import PlaceError, WaspError
+from connectors.interfaces.errors import InputError, PlaceError, WaspError
 from connectors.interfaces.rows import Header, RowsRef
 from connectors.rows.cells import decode_any
 from connectors.rows.databases import check_database
-from connectors.rows.other_forms import refuse_one_object
+from connectors.rows.other_forms import EXCEL, refuse_one_object
 from connectors.rows.sources import (
     address_of,
     column_names,
     csv_form,
     display_path,
     ending_of,
+    excel_names,
     first_line,
     inside_package,
     is_filled,
     list_files,
 )
+from connectors.rows.spreadsheets import read_sheet
 
 HEADER_BYTES = 1 << 16
 """Bytes read to find the first line of a file."""
@@ -47,6 +49,8 @@ def read_header(where: RowsRef) -> Header | None:
         ending = ending_of(files[0])
         if ending == ".parquet":
             return Header(_parquet_columns(opened, display_path(where)), is_schema=True)
+        if ending in EXCEL:
+            return _excel_header(opened.read(), display_path(where))
         if ending not in (".csv", ".tsv"):
             return None
         return _first_line(opened.read(HEADER_BYTES), where, ending)
@@ -69,7 +73,16 @@ def first_columns(where: RowsRef) -> tuple[str, ...]:
         return ()
     with _readable(name), system.open(files[0], "rb", compression="infer") as opened:
         first = _first_object(decode_any(opened.read()), name)
-    return tuple(first)
+    return tuple(_paths(first))
+
+
+def _paths(value: dict[str, object]) -> Iterator[str]:
+    """Yield the names of an object, and for each object in it the names with a dot between."""
+    for name, part in value.items():
+        if isinstance(part, dict):
+            yield from (f"{name}.{inner}" for inner in _paths(part))
+        else:
+            yield name
 
 
 def _first_object(text: str, name: str) -> dict[str, object]:
@@ -127,6 +140,19 @@ def _first_line(start: bytes, where: RowsRef, ending: str) -> Header | None:
     if len(start) == HEADER_BYTES and lines.tell() == len(text):
         return None
     return Header(columns, is_schema=False)
+
+
+def _excel_header(data: bytes, name: str) -> Header:
+    """Return the first row of a sheet that is not blank."""
+    try:
+        rows = read_sheet(data, name)
+    except InputError as error:
+        reason = str(error)
+    else:
+        if not rows:
+            raise PlaceError(f"{name} is empty. Use a file with rows.")
+        return Header(tuple(excel_names(rows[0])), is_schema=False)
+    raise PlaceError(reason)
 
 
 def _parquet_columns(opened: BinaryIO, name: str) -> tuple[str, ...]:

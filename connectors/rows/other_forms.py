@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from connectors.interfaces.errors import InputError
 
 KNOWN = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
-SUFFIXES = f"Supported suffixes: {', '.join(KNOWN)} (and .gz)."
+EXCEL = (".xlsx", ".xlsm")
+SUFFIXES = f"Supported suffixes: {', '.join(KNOWN)} (and .gz), {', '.join(EXCEL)}."
 UNREAD = {
-    "a spreadsheet. Save the sheet as CSV (UTF-8), or write Parquet": ".xlsx .xls .xlsm .xlsb .ods .numbers",
+    "a spreadsheet. Save the sheet as CSV (UTF-8), or write Parquet": ".xls .xlsb .ods .numbers",
     "a document. Write one text per row into a CSV (UTF-8), JSON Lines or Parquet file": (
         ".docx .doc .odt .pages .rtf .pdf .txt .md .html .htm .xml .eml .mbox"
     ),
@@ -28,7 +29,19 @@ ONE_OBJECT_PER_ROW = (
 ONE_TEXT_PER_ROW = (
     "Write one text per row in a column of its own; pandas.json_normalize does so for nested JSON."
 )
+ONE_LABEL = (
+    "A record has one class: keep its first label, or make one column of yes and no for each label and one run for "
+    "each column"
+)
+"""Advice on several labels in one cell."""
 MAX_KEYS = 5
+
+
+def advice_on(is_label: bool) -> str:
+    """Return what to do about cells of objects or lists in the column of the labels, or of the texts or persons."""
+    if is_label:
+        return f"{ONE_LABEL}."
+    return ONE_TEXT_PER_ROW
 
 
 def explain_suffix(suffix: str) -> str:

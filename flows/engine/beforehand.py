@@ -6,10 +6,12 @@ The command calls `check_first` and `prepare_beforehand` and hands the result to
 
 from pathlib import Path
 
+from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.json_values import Json
 from connectors.security.secrets import is_block
 from flows.config.base import AnyConfig
 from flows.engine.finished import load_intact_summary
+from flows.engine.language_advice import writer_problem
 from flows.engine.prepare import (
     Ask,
     Checked,
@@ -21,6 +23,7 @@ from flows.engine.prepare import (
 )
 from flows.engine.server import server_policy
 from flows.runtime.handover import take
+from flows.runtime.manifest import read_manifest
 from flows.runtime.prefect_server import require_server
 from flows.runtime.prefect_settings import needs_configured_server
 from flows.runtime.state_folder import state_folder
@@ -50,7 +53,20 @@ def prepare_beforehand(checked: object) -> object:
         return checked
     prepared = prepare_checked(checked)
     require_same_run(prepared, checked.resumes)
+    require_writers(prepared)
     return prepared
+
+
+def require_writers(prepared: Prepared) -> None:
+    """Raise ConfigError if a new run would be charged although no model writes the language of its task.
+
+    A run that has started goes on: its texts are those of an earlier version, which checked no language.
+    """
+    tools = prepared.tools
+    if not prepared.plan.charges or read_manifest(tools.artifacts, tools.run_id):
+        return
+    if problem := writer_problem(tools.config, prepared.card.language):
+        raise ConfigError(f"{problem}. Nothing was spent")
 
 
 def finished_summary(ready: object) -> Json | None:

@@ -9,8 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-import pandas as pd
-
 from connectors.embedders.sentence import cut_by_embedded
 from connectors.interfaces.errors import ConfigError, PlaceError, nearest
 from connectors.interfaces.redaction import redact
@@ -23,6 +21,7 @@ from flows.config.files import check_config
 from flows.config.paths import dataset_name, dataset_of, rows_ref
 from flows.config.rows import DatasetView, PrivateRows
 from flows.engine.server import server_policy
+from flows.engine.tables import converter_of
 from flows.runtime.state_folder import current_user
 from flows.runtime.stores import open_ledger
 from tasks.private.rows.quarantine import sealed, write_for_owner, write_table_for_owner
@@ -102,15 +101,15 @@ def split_view(
 
 
 def store_frame(home: Path, name: str, rows: object) -> Path:
-    """Write a DataFrame to the private zone; return the file. No error contains a value of it."""
-    if not isinstance(rows, pd.DataFrame):
-        raise TypeError(
-            f"rows: {type(rows).__name__} is not supported. Use a path, a database URL or a DataFrame"
-        )
+    """Write a table to the private zone; return the file. No error contains a value of it.
+
+    Raises TypeError for rows that are no table.
+    """
+    to_frame = converter_of(rows)
     path = stored_rows(home, name)
     # Errors of pandas and pyarrow may quote cells.
     with sealed(home / "private" / "problems"):
-        write_table_for_owner(path, rows)
+        write_table_for_owner(path, to_frame())
     return path
 
 

@@ -23,7 +23,7 @@ from flows.config.files import Changes, check_config, with_changes
 from flows.config.paths import dataset_name
 from flows.engine import run_page
 from flows.engine.approval import request_approval
-from flows.engine.beforehand import prepare_once, show_warnings
+from flows.engine.beforehand import prepare_once, require_writers, show_warnings
 from flows.engine.finish import finish_run
 from flows.engine.plan import measured_lengths, plan_of
 from flows.engine.prepare import require_same_run
@@ -137,6 +137,8 @@ def _execute(
         prepared = prepare_once(flow_name, config, home, approve, resumes)
         name = prepared.tools.run_name
         require_same_run(prepared, resumes)
+        # Again: a served flow, or one with an approval, was not prepared beforehand.
+        require_writers(prepared)
         context.folder = home / "runs" / name.run_id
         # Locked before the manifest is opened: a second start must not overwrite the state of the first.
         with share_caches(home), lock_run(home, name.run_id, prepared.tools.ledger):

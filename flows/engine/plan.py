@@ -17,8 +17,10 @@ from flows.config.files import read_stored
 from flows.config.method import PlannedCalls, texts_per_prompt
 from flows.config.models import SEVERAL_CHOICES
 from flows.config.paths import dataset_of
+from flows.config.task_files import load_task
 from flows.engine.checks import Memo, unchecked
 from flows.engine.datasets import require_unit, with_declared_rows
+from flows.engine.language_advice import writer_problem
 from flows.engine.parties import federation_of, planned_lines, planned_parties
 from flows.engine.prepare import checked_numbers, with_problems
 from flows.engine.run_identity import settings_by_name
@@ -63,9 +65,17 @@ def planned(config: AnyConfig) -> CheckedPlan:
     return {
         **plan,
         "warnings": [*plan["warnings"], *refused, *unchecked(memo)],
-        "problems": [str(problem) for problem in problems],
+        "problems": [*(str(problem) for problem in problems), *_problem_of_writers(config, plan)],
         "embedding": None if problems else measured_embedding(config),
     }
+
+
+def _problem_of_writers(config: AnyConfig, plan: ForecastPlan) -> list[str]:
+    """Return why a run that is charged cannot have useful texts; none for a run that is stored."""
+    if not plan["events"] or (plan["budget"] and plan["budget"]["repeats"]):
+        return []
+    problem = writer_problem(config, load_task(config.task).language)
+    return [problem] if problem else []
 
 
 def measured_embedding(config: AnyConfig) -> PlannedEmbedding | None:

@@ -1,5 +1,6 @@
 """Preview of the models' texts with zero-shot prompts: uses no private data, epsilon 0."""
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from tasks.metrics.answer_counts import AnswerCounts, counts_of, describe_findin
 from tasks.writing.cleaning import Cleaned
 from tasks.writing.endings import ends_in_the_middle
 from tasks.writing.first_answers import Tally, judge
+from tasks.writing.forms import limit_of
 from tasks.writing.generate import WriteJob, WritingRequest, first_prompts
 from tasks.writing.keyphrase_prompts import count_used
 from tasks.writing.prompts import Call, TaskCard, Turn
@@ -63,10 +65,17 @@ def preview_rows(config: AnyConfig, home: Path, rows: int) -> Json:
         "calls": usage.calls,
         "tokens_out": usage.tokens_out,
         "findings": describe_findings(answers),
+        "limits": _limits(previewed, card.form),
         "phrases": phrases,
         "phrases_used": phrases_used,
     }
     return {"rows": previewed, **counts, **cost, "epsilon_spent": 0}
+
+
+def _limits(previewed: Sequence[Json], form: str) -> list[str]:
+    """Return the limits of the task's form that left texts out, with what changes them."""
+    reasons = dict.fromkeys(row["reason"] for row in previewed if row["reason"])
+    return [limit for reason in reasons if (limit := limit_of(reason, form))]
 
 
 def _remarks(cleaned: Cleaned, completion: Completion) -> list[str]:

@@ -8,6 +8,8 @@ from flows.config.paths import rows_ref
 from flows.config.privacy import Privacy
 from flows.config.rows import PrivateRows
 from flows.engine.datasets import view_of
+from flows.engine.form_advice import form_warnings
+from flows.engine.label_advice import label_warnings
 from flows.engine.language_advice import language_warnings
 from flows.runtime.state_folder import open_to_others, state_folder
 from flows.runtime.stores import open_ledger
@@ -36,6 +38,10 @@ def warnings_of(config: AnyConfig, card: TaskCard, guarantee: Guarantee[Release]
     ]
     warnings += _about_models(config)
     warnings += language_warnings(card.language, config.models, config.embedder)
+    warnings += form_warnings(card, config.plms)
+    # Prompts of DP-KPS name no class.
+    if config.plms and config.flow_name != FLOW:
+        warnings += label_warnings(card.labels)
     warnings += _about_phrase_examples(config, card)
     if config.test is None:
         warnings.append("no test rows: accuracy and FID are not measured")

@@ -297,12 +297,20 @@ def preview(value: Json) -> str:
         findings.append(
             f"{used} of {requested} phrases of the prompts occur in the texts ({used / requested:.1%})"
         )
-    unusable = sum(bool(row["reason"]) for row in value["rows"])
-    if unusable > MAX_UNUSABLE * len(value["rows"]):
-        findings.append(
-            f"{unusable} of {len(value['rows'])} texts cannot be used: read the reasons before you run"
-        )
+    findings += value.get("limits", [])
+    if unusable := unusable_texts(value):
+        findings.append(unusable)
     return "\n".join([*lines, "", *findings, f"epsilon spent: 0; {cost}"])
+
+
+def unusable_texts(value: Json) -> str:
+    """Return how many previewed texts cannot be used; empty for a part that a run replaces."""
+    unusable = sum(bool(row["reason"]) for row in value["rows"])
+    if unusable <= MAX_UNUSABLE * len(value["rows"]):
+        return ""
+    return (
+        f"{unusable} of {len(value['rows'])} texts cannot be used: read the reasons before you run"
+    )
 
 
 def _cost(dollars: float, estimated: float) -> str:

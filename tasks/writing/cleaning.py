@@ -9,19 +9,17 @@ from functools import cached_property
 from connectors.interfaces.languages import ENGLISH
 from connectors.interfaces.prompts import Prompt
 from tasks.writing import cleaning_rules as patterns
+from tasks.writing.forms import PROSE, Form, form_of
 from tasks.writing.language_check import is_foreign
 from tasks.writing.prompts import CONTRASTIVE, GOOD_ONLY, ZERO_SHOT
 from tasks.writing.several_texts import first_of_several
 
-MIN_WORDS = 3
-MIN_LETTERS = 8
 ECHO_WORDS = 8
 MAX_NON_LATIN = 0.03
-MAX_NON_LETTERS = 0.35
 MIN_FUNCTION_WORDS = 0.12
-MIN_DISTINCT_TRIGRAMS = 0.6
 
 _WORD = re.compile(r"\w+(?:'\w+)?")
+_BLANK_LINES = re.compile(r"\n{3,}")
 _USUAL_WORDS = patterns.FUNCTION_WORDS.union(
     _WORD.findall(f"{ZERO_SHOT} {CONTRASTIVE} {GOOD_ONLY}".casefold())
 )
@@ -48,10 +46,16 @@ class _Answer:
     prompt: Prompt
     language: str
     is_recognised: bool
+    form: Form
 
     @cached_property
     def text(self) -> str:
-        return " ".join(_unquoted(self.body).split())
+        body = self.body
+        if not self.form.is_verbatim:
+            body = _unquoted(body)
+        if self.form.keeps_lines:
+            return _with_lines(body)
+        return " ".join(body.split())
 
     @cached_property
     def words(self) -> list[str]:
@@ -71,43 +75,91 @@ def normalised(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
-def clean(text: str, prompt: Prompt, language: str = "en", is_recognised: bool = False) -> Cleaned:
+def clean(
+    text: str,
+    prompt: Prompt,
+    language: str = "en",
+    is_recognised: bool = False,
+    form: str = PROSE,
+) -> Cleaned:
     """Trim a completion and judge it.
 
     `is_recognised`: leave out texts in another language than `language`, if it is not English. Texts in another
-    language than English are always left out of an English task.
+    language than English are always left out of an English task. `form`: the form of text (`tasks/writing/forms.py`),
+    which decides on limits.
 
     Trimmed: control characters, fences, lead-ins, list markers, enclosing quotes, closing remarks, white space, and
     all texts after the first of several.
     Reasons, first match: empty, format, too_short, placeholder, garbled, refusal, meta, prompt_echo, copied_example,
-    punctuation, repetition, wrong_language.
+    punctuation, repetition, wrong_language, form.
     """
-    body, is_first_of_several = _trimmed(text, prompt)
-    answer = _Answer(body, prompt, language, is_recognised)
-    reason = next((reason for reason, applies in _CHECKS if applies(answer)), None)
+    limits = form_of(form)
+    body, is_first_of_several = _trimmed(text, prompt, limits)
+    answer = _Answer(body, prompt, language, is_recognised, limits)
+    reason = next(
+        (reason for reason, applies in _CHECKS if reason not in limits.skips and applies(answer)),
+        None,
+    )
     return Cleaned(answer.text, reason, is_first_of_several)
 
 
 # --- trimming
-def _trimmed(text: str, prompt: Prompt) -> tuple[str, bool]:
+def _trimmed(text: str, prompt: Prompt, form: Form) -> tuple[str, bool]:
+    """Return the first text of a completion, with its line breaks, and True if others follow it."""
+    if form.is_verbatim:
+        return _verbatim(text), False
+    text, is_first_of_several = _first_text(text, prompt, form)
+    if not form.is_one_line:
+        return text, is_first_of_several
+    lines = [line for line in text.splitlines() if line.strip()]
+    return "".join(lines[:1]), is_first_of_several or len(lines) > 1
+
+
+def _verbatim(text: str) -> str:
+    """Return the first block of code of a completion, or all of it without a lead-in."""
+    text = patterns.INVISIBLE.sub("", text.replace("\r\n", "\n"))
+    if block := patterns.FENCED.search(text):
+        return block[1]
+    # Not stripped on the left: the first line may be indented.
+    for pattern in patterns.LEAD_INS_OF_CODE:
+        if match := pattern.match(_straight(text)):
+            text = text[match.end() :]
+    return text.strip("\n")
+
+
+def _with_lines(text: str) -> str:
+    """Return a text with its line breaks, without blanks at the ends of lines and with at most one blank line."""
+    lines = "\n".join(line.rstrip() for line in text.splitlines())
+    return _BLANK_LINES.sub("\n\n", lines).strip("\n")
+
+
+def _first_text(text: str, prompt: Prompt, form: Form) -> tuple[str, bool]:
     """Return the first text of a completion, with its line breaks, and True if others follow it."""
     prompt_words = frozenset(_words(_instruction(prompt)))
     topic = _words(f"{prompt.label} {prompt.description} {prompt.attribute}")
     text = patterns.INVISIBLE.sub("", text.replace("\r\n", "\n"))
     for pattern, replacement in patterns.MARKUP:
         text = pattern.sub(replacement, text)
-    names = prompt_words.difference(topic, _USUAL_WORDS)
+    names = prompt_words.difference(topic, _USUAL_WORDS, _words(form.request))
+    text = text.strip()
+    is_first_of_several = False
     # Before the lead-ins: `Review 1:` is a heading that they remove, and the sign of a list.
-    text, is_first_of_several = first_of_several(text.strip(), names)
+    if not form.is_whole:
+        text, is_first_of_several = first_of_several(text, names)
     text = patterns.FENCE.sub(r"\1", _without_lead_ins(text.strip(), prompt_words))
     # A lead-in can precede a list.
-    if not is_first_of_several:
+    if not is_first_of_several and not form.is_whole:
         text, is_first_of_several = first_of_several(text, names)
     for pattern in patterns.TAILS:
+        if form.is_whole and pattern is patterns.RULE:
+            continue
         # From the second character on: a text that is nothing but such a remark stays, to be judged as one.
         if pattern.search(text, 1):
             text = pattern.split(text, maxsplit=1)[0]
-    return patterns.LIST_MARKER.sub("", text.strip(), count=1), is_first_of_several
+    text = text.strip()
+    if not form.is_whole:
+        text = patterns.LIST_MARKER.sub("", text, count=1)
+    return text, is_first_of_several
 
 
 def _without_lead_ins(text: str, prompt_words: frozenset[str]) -> str:
@@ -158,14 +210,16 @@ def _instruction(prompt: Prompt) -> str:
     """Return the prompt without its examples: text that must not be repeated."""
     text = prompt.text
     for example in prompt.shown:
-        text = text.replace(" ".join(example.split()), " ")
+        # On one line, or as it is: prompts of some forms show examples with their line breaks.
+        text = text.replace(" ".join(example.split()), " ").replace(example, " ")
     return text
 
 
 def _is_markup(answer: _Answer) -> bool:
     """Detect data, code and pages in place of a text, unless the prompt names their form."""
+    allowed = answer.form.formats.union(answer.prompt_words)
     return any(
-        names.isdisjoint(answer.prompt_words) and pattern.search(answer.body)
+        names.isdisjoint(allowed) and pattern.search(answer.body)
         for names, pattern in patterns.FORMATS
     )
 
@@ -173,8 +227,10 @@ def _is_markup(answer: _Answer) -> bool:
 def _too_short(answer: _Answer) -> bool:
     # Without blanks a sentence is one word, and a character says as much as a word.
     if answer.language in patterns.UNSPACED:
-        return len(answer.letters) < MIN_WORDS
-    return len(answer.words) < MIN_WORDS or len(answer.letters) < MIN_LETTERS
+        return len(answer.letters) < min(answer.form.min_words, answer.form.min_letters)
+    return (
+        len(answer.words) < answer.form.min_words or len(answer.letters) < answer.form.min_letters
+    )
 
 
 def _echoes(answer: _Answer) -> bool:
@@ -224,25 +280,34 @@ def _is_not_english(answer: _Answer) -> bool:
 
 
 def _noisy(answer: _Answer) -> bool:
-    if patterns.LONG_RUN.search(answer.text):
+    if "long_run" not in answer.form.skips and patterns.LONG_RUN.search(answer.text):
         return True
     dense = len(answer.text) - answer.text.count(" ")
     marks = 0
     # Combining marks belong to letters in many scripts.
     if not answer.text.isascii():
         marks = sum(unicodedata.category(c).startswith("M") for c in answer.text)
-    return dense - len(answer.letters) - marks > MAX_NON_LETTERS * dense
+    return dense - len(answer.letters) - marks > answer.form.max_non_letters * dense
 
 
 def _loops(answer: _Answer) -> bool:
     if patterns.SAME_WORD.search(answer.text):
         return True
     trigrams = len(answer.words) - 2
-    return trigrams >= 12 and len(_runs(answer.words, 3)) < MIN_DISTINCT_TRIGRAMS * trigrams
+    return trigrams >= 12 and len(_runs(answer.words, 3)) < answer.form.min_distinct * trigrams
 
 
 def _any(table: tuple[re.Pattern[str], ...]) -> Callable[[_Answer], bool]:
     return lambda answer: any(pattern.search(_straight(answer.text)) for pattern in table)
+
+
+_is_meta = _any(patterns.META)
+_is_offer = _any(patterns.OFFERS)
+
+
+def _comments(answer: _Answer) -> bool:
+    """Detect comments on the request in place of its result."""
+    return _is_meta(answer) or ("offer" not in answer.form.skips and _is_offer(answer))
 
 
 # The first match names the reason, so what is certain comes before what is likely, and causes before their effects.
@@ -253,10 +318,11 @@ _CHECKS: tuple[tuple[str, Callable[[_Answer], bool]], ...] = (
     ("placeholder", _any(patterns.PLACEHOLDERS)),
     ("garbled", _any(patterns.GARBLED)),
     ("refusal", _any(patterns.REFUSALS)),
-    ("meta", _any(patterns.META)),
+    ("meta", _comments),
     ("prompt_echo", _echoes),
     ("copied_example", _copies),
     ("punctuation", _noisy),
     ("repetition", _loops),
     ("wrong_language", _foreign),
+    ("form", lambda answer: not answer.form.is_fitting(answer.text)),
 )

@@ -44,19 +44,32 @@ LIST_MARKER = re.compile(r"^(?:[-*\u2022\u2013]|\(?\d{1,2}[.)])\s+")
 # No single quotes: an apostrophe would close them.
 QUOTES = (('"', '"'), ("\u201c", "\u201d"), ("\u00ab", "\u00bb"))
 
-TAILS = _table(
-    r"\n\s*\W{0,3}(?:bad|good|new|better) \w[^\n:]{0,60}:",
-    r"\n\s*(?:\(?note|explanation|analysis|comparison)\b[^\n:]{0,40}:",
-    r"\n\s*(?:i hope this|let me know|feel free to|please let me|would you like me)\b",
-    r"\n\s*this (?:new )?(?:\w+ ){1,3}(?:captures|reflects|improves|maintains|expresses|is more|differs)\b",
-    r"\n\s*(?:```|---+|\*\*\*+|===+)",
-    r"\n\s*\W{0,3}(?:category|class|label|sentiment)\W{0,3}:",
-    r"\n\s*#{2,}\s*(?:instruction|input|response|human|assistant|user)\b",
+RULE = re.compile(r"\n\s*(?:```|---+|\*\*\*+|===+)")
+"""A line of dashes, stars or a fence: before a remark, or between the parts of a document."""
+
+TAILS = (
+    *_table(
+        r"\n\s*\W{0,3}(?:bad|good|new|better) \w[^\n:]{0,60}:",
+        r"\n\s*(?:\(?note|explanation|analysis|comparison)\b[^\n:]{0,40}:",
+        r"\n\s*(?:i hope this|let me know|feel free to|please let me|would you like me)\b",
+        r"\n\s*this (?:new )?(?:\w+ ){1,3}(?:captures|reflects|improves|maintains|expresses|is more|differs)\b",
+    ),
+    RULE,
+    *_table(
+        r"\n\s*\W{0,3}(?:category|class|label|sentiment)\W{0,3}:",
+        r"\n\s*#{2,}\s*(?:instruction|input|response|human|assistant|user)\b",
+    ),
 )
 """Text that may follow a completion and is not part of it: the text ends before the match."""
 
 # --- refused
 _TAG = r"(?:a|article|body|code|div|em|h[1-6]|head|html|img|li|main|ol|pre|script|section|span|style|table|td|th|tr|ul)"
+
+LEAD_INS_OF_CODE = LEAD_INS[:2]
+"""Without a bare `text:`, which may be a key of the code."""
+
+FENCED = re.compile(r"```[\w+-]*[ \t]*\n(.*?)(?:\n[ \t]*```|\Z)", re.DOTALL)
+"""A block of code, with text around it."""
 
 FORMATS: tuple[tuple[frozenset[str], re.Pattern[str]], ...] = (
     (
@@ -198,9 +211,11 @@ REFUSALS = _table(
 _YOU = r"(?:you(?:'re| are) (?:asking|looking)|your (?:request|instructions?|prompt))"
 _OPENER = r"(?:okay|ok|alright|hmm|right|well|so|got it)[,.!]? "
 _WISHES = r"asks|asked|has asked|is asking|needs|requests|requested|wants|wanted|would like"
+OFFERS = _table(r"\bhow (?:can|may) i (?:assist|help) you\b")
+"""An offer of help, which is also the first turn of many dialogues."""
+
 META = _table(
     rf"^(?:it|there) (?:seems|looks|sounds|appears)\b.{{0,80}}\b{_YOU}",
-    r"\bhow (?:can|may) i (?:assist|help) you\b",
     r"^to (?:craft|write|create|generate|compose) (?:a|an|this|such)\b",
     r"\blet's (?:create|craft|imagine|compose) (?:a|an|one)\b",
     r"\bdetails? of the [\w ]{1,40} you(?:'re| are) looking for\b",

@@ -25,7 +25,7 @@ SHOWN_CHARACTERS: Final = 160
 
 def judge(completion: Completion, prompt: Prompt, card: TaskCard) -> Cleaned:
     """Return the cleaned text of a completion, with the reason why it cannot be used, if any."""
-    cleaned = clean(completion.text, prompt, card.language, bool(card.prompt_language))
+    cleaned = clean(completion.text, prompt, card.language, bool(card.prompt_language), card.form)
     if completion.finish_reason in FINISHED:
         return cleaned
     # A vendor's filter and a model that declines are one reason for the reader of a report.

@@ -21,6 +21,7 @@ from tasks.steps.values import Reference
 from tasks.writing.class_balance import Shares
 from tasks.writing.cleaning import Cleaned, normalised
 from tasks.writing.first_answers import FirstAnswers, Tally, judge
+from tasks.writing.forms import form_of
 from tasks.writing.keyphrase_prompts import Seeding, count_used, seeded
 from tasks.writing.prompts import Call, TaskCard, Turn, place_of_draw, prompt_for, seed_of
 from tasks.writing.variation import DEFAULT_MANNER, Manner, Parent, generation_prompt, keyword
@@ -302,7 +303,8 @@ class _Writing:
         self.usage += completion.usage
         text = cleaned.text
         reason = cleaned.reason
-        if reason is None and normalised(text) in self.seen:
+        repeats = form_of(self.job.card.form).repeats
+        if reason is None and normalised(text) in self.seen and not repeats:
             reason = "duplicate"
         # A top-up requests more than is missing; the rest is recorded.
         if reason is None and len(accepted) >= self.request.counts[label]:

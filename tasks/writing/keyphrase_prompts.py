@@ -22,8 +22,8 @@ from tasks.writing.prompts import (
     Call,
     PhraseExample,
     TaskCard,
+    as_declared,
     fill,
-    in_language,
     place_of,
     seed_of,
 )
@@ -141,11 +141,11 @@ def seeded(card: TaskCard, call: Call, seeding: Seeding) -> Prompt:
         )
         values |= {"phrases": ", ".join(phrases), "shown": _numbered(lines)}
         values["number"] = str(len(lines) + 1)
-        template = in_language(LISTED, card.prompt_language)
+        template = as_declared(LISTED, card)
         end = LIST_END
     else:
         values |= {"phrases": BETWEEN.join(phrases), "shown": _listed(card, shown)}
-        template = in_language(SEEDED, card.prompt_language)
+        template = as_declared(SEEDED, card)
         end = ""
         if shown:
             template = SHOWN + template

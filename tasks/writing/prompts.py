@@ -10,6 +10,7 @@ from connectors.interfaces.content_keys import OMITTED_IF_EMPTY, digest
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.prompts import Prompt
 from connectors.interfaces.rows import NO_CLASS
+from tasks.writing.forms import form_of
 
 ZERO_SHOT = """\
 Write one {item} of the class {label}{attribute}.
@@ -39,6 +40,10 @@ Each numbered line below holds a {item} of the class {label}, close to what real
 Write one new {item} of the class {label}{attribute}, as convincing as these, in other words and with other details. \
 Answer with the new {item} alone.
 New {item}:"""
+
+_NUMBERED_LINES = "Each numbered line below"
+_NUMBERED_TEXTS = "Each numbered text below"
+"""Beginning of prompts with examples, which are lines unless line breaks belong to the form."""
 
 LIST_HEADING = "Real examples of a {item}{attribute}. Topic: {topic}."
 LIST_END = "\n"
@@ -99,7 +104,8 @@ class TaskCard:
     A task without labels has the one class NO_CLASS. `phrase_examples`: see `PhraseExample`. `example`: the line of an
     example in a prompt (default EXAMPLE); `good_only_example`: the same in prompts without bad ones, if it differs.
     `prompt_language`: name of the language that prompts request and that texts must have; empty for English, and in
-    runs of earlier versions.
+    runs of earlier versions. `form`: the form of a text; empty for prose. `length`: length of a usual text in words
+    that prompts request, such as "120 words"; empty if none is declared.
     """
 
     name: str
@@ -117,6 +123,8 @@ class TaskCard:
     example: str = field(default="", metadata=OMITTED_IF_EMPTY)
     good_only_example: str = field(default="", metadata=OMITTED_IF_EMPTY)
     prompt_language: str = field(default="", metadata=OMITTED_IF_EMPTY)
+    form: str = field(default="", metadata=OMITTED_IF_EMPTY)
+    length: str = field(default="", metadata=OMITTED_IF_EMPTY)
 
     @property
     def has_classes(self) -> bool:
@@ -191,17 +199,42 @@ def without_class(template: str) -> str:
     return _OF_A_CLASS.sub("", template)
 
 
-def in_language(template: str, language: str) -> str:
-    """Return a template of this project that requests texts in a language; unchanged without a language.
+def as_declared(template: str, card: TaskCard) -> str:
+    """Return a template of this project that requests the form, length and language of a task, if it declares some.
 
-    An instruction gets a sentence before its last line. The beginning of a list names the language behind the item.
+    An instruction gets sentences before its last line. The beginning of a list names length and language behind the
+    item: its form is that of its lines.
     """
-    if not language:
-        return template
     *lines, last = template.split("\n")
     if last.endswith(" {item}:"):
-        return "\n".join([*lines[:-1], f"{lines[-1]} Write in {language}.", last])
-    return template.replace("{item}", f"{{item}} in {language}", 1)
+        length = f"Its length is about {card.length}." if card.length else ""
+        language = f"Write in {card.prompt_language}." if card.prompt_language else ""
+        requests = [request for request in (_request(card), length, language) if request]
+        text = "\n".join([*lines[:-1], " ".join([lines[-1], *requests]), last])
+    else:
+        length = f" of about {card.length}" if card.length else ""
+        language = f" in {card.prompt_language}" if card.prompt_language else ""
+        text = template.replace("{item}", f"{{item}}{length}{language}", 1)
+    if form_of(card.form).keeps_lines:
+        text = text.replace(_NUMBERED_LINES, _NUMBERED_TEXTS)
+    return text
+
+
+def _request(card: TaskCard) -> str:
+    return form_of(card.form).request
+
+
+def shown(card: TaskCard, text: str) -> str:
+    """Return an example as an instruction shows it: on one line, unless line breaks belong to the form."""
+    # A line break inside other examples would begin a line without number or tag.
+    if form_of(card.form).keeps_lines and "\n" in text:
+        return f"\n{text}"
+    return one_line(text)
+
+
+def one_line(text: str) -> str:
+    """Return a text without line breaks and repeated blanks."""
+    return " ".join(text.split())
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:
@@ -241,7 +274,7 @@ def listed(card: TaskCard, label: str, attribute: str, good: Sequence[str], seed
 
     `seed` also chooses a word of the class where a list has no examples and no attribute.
     """
-    entries = [f"{number}. {_one_line(text)}" for number, text in enumerate(good, start=1)]
+    entries = [f"{number}. {one_line(text)}" for number, text in enumerate(good, start=1)]
     draft = Prompt("", label, attribute=attribute, good=tuple(good), seed=seed, end=LIST_END)
     words = card.label(label).words
     # Without examples a small model needs a word to start from.
@@ -303,7 +336,7 @@ def _draw(generator: np.random.Generator, texts: Sequence[str], count: int) -> t
 def _prompt(card: TaskCard, template: str, draft: Prompt) -> Prompt:
     label = card.label(draft.label)
     if template in _DEFAULTS:
-        template = in_language(template, card.prompt_language)
+        template = as_declared(template, card)
     if not card.has_classes:
         template = without_class(template)
     line = card.example or EXAMPLE
@@ -316,8 +349,8 @@ def _prompt(card: TaskCard, template: str, draft: Prompt) -> Prompt:
         "topic": topic_of(label),
         "attribute": marked(card, draft.attribute),
         "attribute_value": draft.attribute,
-        "bad": _example_lines(line, card.item, "bad", draft.bad),
-        "good": _example_lines(line, card.item, "good", draft.good),
+        "bad": _example_lines(line, card, "bad", draft.bad),
+        "good": _example_lines(line, card, "good", draft.good),
     }
     return replace(
         draft, text=fill(template, values), description=about(label), max_tokens=card.max_tokens
@@ -350,14 +383,9 @@ def topic_of(label: Label) -> str:
     return label.description or label.name.replace("_", " ")
 
 
-def _example_lines(line: str, item: str, quality: str, texts: Sequence[str]) -> str:
-    common = {"item": item, "quality": quality, "Quality": quality.capitalize()}
+def _example_lines(line: str, card: TaskCard, quality: str, texts: Sequence[str]) -> str:
+    common = {"item": card.item, "quality": quality, "Quality": quality.capitalize()}
     return "\n".join(
-        fill(line, {**common, "number": str(number), "text": _one_line(text)})
+        fill(line, {**common, "number": str(number), "text": shown(card, text)})
         for number, text in enumerate(texts, start=1)
     )
-
-
-def _one_line(text: str) -> str:
-    # A line break inside an example would begin a line without number or tag.
-    return " ".join(text.split())

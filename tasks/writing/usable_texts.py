@@ -15,6 +15,8 @@ from connectors.interfaces.errors import TooFewTextsError
 from tasks.steps.tools import Tools
 from tasks.steps.values import TextTable
 from tasks.writing.cleaning import normalised
+from tasks.writing.forms import form_of
+from tasks.writing.prompts import TaskCard
 
 MIN_TEXTS: Final = 2
 """Default number of texts of a class that a release needs: with one text there is nothing to choose."""
@@ -34,6 +36,15 @@ class ClassCount:
     requested: int = 0
     answers: Counter[str] = field(default_factory=Counter)
     reasons: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+
+
+def different_texts(card: TaskCard, shown: int) -> dict[str, int]:
+    """Return the different texts of each class that a release needs whose best ones are `shown` in a prompt."""
+    number = shown
+    # A class may have fewer different words than a prompt shows; the examples are then all of them.
+    if form_of(card.form).repeats:
+        number = MIN_TEXTS
+    return dict.fromkeys(card.label_names, number)
 
 
 def require_usable(

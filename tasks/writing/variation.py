@@ -14,13 +14,15 @@ from tasks.writing.prompts import (
     Call,
     TaskCard,
     about,
+    as_declared,
     fill,
-    in_language,
     marked,
     named,
+    one_line,
     place_of,
     prompt_for,
     seed_of,
+    shown,
     topic_of,
 )
 
@@ -130,7 +132,7 @@ def generation_prompt(
     if manner.disclose:
         return prompt_for(card, replace(call, good=(), bad=()), attribute)
     seed = seed_of("prompt", *place_of(call), call.attempt)
-    template = in_language(UNNAMED, card.prompt_language)
+    template = as_declared(UNNAMED, card)
     text = fill(template, {"item": card.item, "attribute": marked(card, attribute)})
     return Prompt(text, "", attribute=attribute, max_tokens=card.max_tokens, seed=seed)
 
@@ -149,7 +151,7 @@ def _variation(
         "item": card.item,
         "of_class": "",
         "attribute": marked(card, attribute),
-        "text": blanked or " ".join(parent.text.split()),
+        "text": blanked or _parent_text(card, call, parent),
         "style": STYLES[int(generator.integers(len(STYLES)))],
         "topic": "",
     }
@@ -165,7 +167,7 @@ def _variation(
         template = BLANKS
     elif call.turn.listed:
         template = SAID_AGAIN
-    text = fill(in_language(template, card.prompt_language), values)
+    text = fill(as_declared(template, card), values)
     if blanked:
         return Cloze(
             text=text,
@@ -182,6 +184,13 @@ def _variation(
     if call.turn.listed:
         prompt = replace(prompt, end=LIST_END)
     return replace(prompt, text=text, good=(parent.text,))
+
+
+def _parent_text(card: TaskCard, call: Call, parent: Parent) -> str:
+    """Return the text to vary as its prompt shows it; an entry of a list is one line."""
+    if call.turn.listed:
+        return one_line(parent.text)
+    return shown(card, parent.text).strip("\n")
 
 
 def _blanked(text: str, mask: float, generator: np.random.Generator) -> str:

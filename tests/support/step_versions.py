@@ -16,7 +16,7 @@ RECORD = GOLDEN / "step_versions.json"
 VOTING = "private/votes/count private/votes/nearest private/votes/ballot private/votes/persons"
 GROUPS = {"COUNTING": VOTING, "NOISE": "private/noise/discrete"}
 FURTHER = """
-generate: writing/generate writing/cleaning writing/cleaning_rules writing/several_texts writing/prompts
+generate: writing/generate writing/cleaning writing/cleaning_rules writing/forms writing/several_texts writing/prompts
     writing/keyphrase_prompts writing/variation
 embed: writing/embed
 reference: writing/embed

@@ -35,9 +35,35 @@ from connectors.interfaces.errors import WaspError  # noqa: E402
 
 if TYPE_CHECKING:
     from wasp.datasets import Dataset
-    from wasp.results import Comparison, Result, compare, plan, run, runs
+    from wasp.results import (
+        Comparison,
+        Preview,
+        Result,
+        advise,
+        compare,
+        plan,
+        preview,
+        result,
+        resume,
+        run,
+        runs,
+    )
 
-__all__ = ["Comparison", "Dataset", "Result", "WaspError", "compare", "plan", "run", "runs"]
+__all__ = [
+    "Comparison",
+    "Dataset",
+    "Preview",
+    "Result",
+    "WaspError",
+    "advise",
+    "compare",
+    "plan",
+    "preview",
+    "result",
+    "resume",
+    "run",
+    "runs",
+]
 
 
 def __dir__() -> list[str]:

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import pandas as pd
-
 from connectors.interfaces.json_values import Json
 from connectors.interfaces.text_forms import label_form
 from flows.cli import dataset
@@ -37,7 +35,7 @@ class Dataset:
     def register(  # noqa: PLR0913 - the options of `wasp dataset add`
         cls,
         name: str,
-        rows: str | Path | pd.DataFrame,
+        rows: object,
         *,
         text: str = "text",
         label: str = "label",
@@ -51,7 +49,9 @@ class Dataset:
 
         Args:
             name: letters, digits, dots, hyphens and underscores.
-            rows: file, folder or database URL; or a DataFrame, which is stored in the private zone of the state folder.
+            rows: file, folder or database URL; or a table, which is stored in the private zone of the state folder: a
+                DataFrame of pandas or polars, a table of pyarrow or datasets (classes by their names), a relation of
+                DuckDB, or a list of dictionaries.
             text: text column.
             label: label column; empty for rows without classes.
             person: column that identifies the person.
@@ -63,7 +63,7 @@ class Dataset:
 
         Raises:
             WaspError: the name is taken, or the records cannot be read.
-            TypeError: `rows` is no path and no DataFrame.
+            TypeError: `rows` is no path and no table.
         """
         stored = None
         # Checked first, because the file of a registered dataset of this name would be overwritten.

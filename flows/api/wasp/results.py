@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, cast, overload
 
 import pyarrow.parquet as pq
 
+from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.json_values import Json
 from flows.cli import start, stored_runs
 from flows.runtime.state_folder import state_folder
@@ -19,6 +20,9 @@ from flows.runtime.stores import open_artifacts
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
+
+    from tasks.reporting.run_plan import CheckedPlan
+    from tasks.reporting.run_summary import RunSummary
 
 Changes = Mapping[str, object]
 
@@ -34,6 +38,13 @@ class Result:
 
     run_id: str
     summary: Json
+
+    @property
+    def details(self) -> RunSummary:
+        """The summary with typed attributes, for editors and type checkers: `details.epsilon_spent`."""
+        from tasks.reporting.run_summary import RunSummary
+
+        return RunSummary.from_json(self.summary)
 
     @property
     def table(self) -> pa.Table:
@@ -65,11 +76,7 @@ class Result:
 
     def _repr_html_(self) -> str:
         """Return the report in a frame, which a notebook shows in place of the object."""
-        # Sandboxed: the page contains generated texts, and must not reach the notebook.
-        page = escape(self.report.read_text(encoding="utf-8"))
-        return (
-            f'<iframe sandbox="allow-scripts" srcdoc="{page}" width="100%" height="640"></iframe>'
-        )
+        return _in_frame(self.report)
 
     def export(self, folder: str | Path, license: str = "other") -> list[str]:
         """Write the signed bundle, if the release gate passes; return its files. Raises WaspError if it does not."""
@@ -92,6 +99,30 @@ class Comparison:
 
         return pd.json_normalize(self.summary["cells"])
 
+    @property
+    def report(self) -> Path:
+        """The page with the tables and figures."""
+        return Path(self.summary["table"])
+
+    def _repr_html_(self) -> str:
+        """Return the page in a frame, which a notebook shows in place of the object."""
+        return _in_frame(self.report)
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """Texts of each language model and class, written without private records.
+
+    Attributes:
+        texts: one row per text: plm (the model), label, text, reason (why it is left out; None if it is not), remarks.
+        findings: what the reader should check, such as limits that left texts out.
+        dollars: cost of the texts.
+    """
+
+    texts: pd.DataFrame
+    findings: tuple[str, ...]
+    dollars: float
+
 
 def run(name: str, changes: Changes | None = None, config: str | Path | None = None) -> Result:
     """Run a method; finished steps of the same run are reused, and nothing is paid twice.
@@ -108,14 +139,113 @@ def run(name: str, changes: Changes | None = None, config: str | Path | None = N
     return Result(summary["run_id"], summary)
 
 
-def plan(name: str, changes: Changes | None = None, config: str | Path | None = None) -> Json:
+def plan(
+    name: str, changes: Changes | None = None, config: str | Path | None = None
+) -> CheckedPlan:
     """Return what a run would spend, and its `problems`; spend nothing. Arguments as in `run`."""
-    return dict(start.plan(name, _path(config), _options(changes)))
+    return cast("CheckedPlan", dict(start.plan(name, _path(config), _options(changes))))
 
 
-def compare(config: str | Path, changes: Changes | None = None) -> Comparison:
-    """Run a comparison; finished cells are reused."""
-    return Comparison(dict(start.compare(config=Path(config), set_=_options(changes))))
+def preview(
+    name: str,
+    changes: Changes | None = None,
+    config: str | Path | None = None,
+    rows: int = 5,
+) -> Preview:
+    """Let each language model write `rows` texts per class; use no private record. Other arguments as in `run`."""
+    import pandas as pd
+
+    from tasks.reporting.terminal import unusable_texts
+
+    value = start.preview(name, _path(config), _options(changes), rows)
+    findings = [*value["findings"], *value["limits"], unusable_texts(value)]
+    return Preview(
+        pd.DataFrame(value["rows"]),
+        tuple(finding for finding in findings if finding),
+        value["dollars"],
+    )
+
+
+def advise(  # noqa: PLR0913 - the options of `wasp advise`
+    name: str | None = None,
+    changes: Changes | None = None,
+    config: str | Path | None = None,
+    *,
+    rows: int | None = None,
+    classes: int | None = None,
+    epsilon: float | None = None,
+    delta: float = 1e-5,
+) -> Json:
+    """Estimate what private records would add; read none, spend nothing.
+
+    Args:
+        name: a configuration; or None with `rows`, `classes` and `epsilon`.
+        changes: as in `run`.
+        config: as in `run`.
+        rows: rounded number of private records.
+        classes: number of classes.
+        epsilon: epsilon of one release.
+        delta: delta of the release.
+
+    Returns:
+        `opens`: False for the advice to keep the budget. `gains`: expected points of accuracy over texts alone and
+        over the best floor, at `index`. `needed_epsilon`: the epsilon that would help, if this one does not.
+    """
+    return dict(
+        start.advise(
+            name, _path(config), _options(changes), rows, classes, epsilon, delta, range_=False
+        )
+    )
+
+
+def resume(run_id: str, respend: bool = False) -> Result:
+    """Resume a run after a crash or a failed step; nothing is paid or spent twice.
+
+    Args:
+        run_id: its id, or "latest".
+        respend: write lost texts again; if they differ, vote and pay again.
+
+    Raises:
+        WaspError: there is no such run, or it fails again.
+    """
+    summary = dict(start.resume(run_id, respend))
+    return Result(summary["run_id"], summary)
+
+
+def result(run_id: str) -> Result:
+    """Return a finished run by its id, or the last one by "latest".
+
+    Raises:
+        WaspError: there is no such run, or it is not finished.
+    """
+    manifest = stored_runs.resumable_manifest(run_id)
+    run_id = manifest["run_id"]
+    summary = stored_runs.read_summary(open_artifacts(state_folder()), manifest)
+    if summary is None:
+        raise ConfigError(
+            f"Run {run_id} is not finished. Finish it with: wasp.resume('{run_id}'), or wasp resume {run_id}"
+        )
+    return Result(run_id, summary)
+
+
+@overload
+def compare(
+    config: str | Path, changes: Changes | None = None, *, plan: Literal[False] = False
+) -> Comparison: ...
+
+
+@overload
+def compare(config: str | Path, changes: Changes | None = None, *, plan: Literal[True]) -> Json: ...
+
+
+def compare(
+    config: str | Path, changes: Changes | None = None, *, plan: bool = False
+) -> Comparison | Json:
+    """Run a comparison; finished cells are reused. With `plan`, return what it would spend, and run nothing."""
+    done = dict(start.compare(config=Path(config), plan=plan, set_=_options(changes)))
+    if plan:
+        return done
+    return Comparison(done)
 
 
 def runs() -> pd.DataFrame:
@@ -141,3 +271,10 @@ def _path(config: str | Path | None) -> Path | None:
 def _options(changes: Changes | None) -> list[str]:
     # JSON values are valid YAML, which the options of the command are.
     return [f"{name}={json.dumps(value)}" for name, value in (changes or {}).items()]
+
+
+def _in_frame(report: Path) -> str:
+    """Return a page in a frame, for notebooks."""
+    # Sandboxed: the page contains generated texts, and must not reach the notebook.
+    page = escape(report.read_text(encoding="utf-8"))
+    return f'<iframe sandbox="allow-scripts" srcdoc="{page}" width="100%" height="640"></iframe>'

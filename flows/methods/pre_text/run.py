@@ -12,6 +12,7 @@ from tasks.prefect.writing import embedded, vary
 from tasks.steps.allocation import per_class
 from tasks.steps.values import AHEAD, TextTable
 from tasks.writing.generate import WriteJob
+from tasks.writing.usable_texts import different_texts
 from tasks.writing.variation import Manner
 
 # Hou et al. 2024 and its code
@@ -77,7 +78,7 @@ class PreTextRun(EvolutionRun):
     @property
     def needed(self) -> dict[str, int]:
         """As many texts of each class as a prompt of the expansion shows."""
-        return dict.fromkeys(self.prepared.card.label_names, self.examples_per_prompt)
+        return different_texts(self.prepared.card, self.examples_per_prompt)
 
     def children_jobs(self, iteration: int, survivors: TextTable) -> list[WriteJob]:
         """Return jobs that vary every survivor as often as it was drawn."""

@@ -11,6 +11,7 @@ from tasks.private.density.release import DensityRelease
 from tasks.private.density.step import estimate_density
 from tasks.steps.values import TextTable, Weights
 from tasks.writing.generate import WriteJob
+from tasks.writing.usable_texts import different_texts
 
 
 class WaspRun(Run):
@@ -39,7 +40,7 @@ class WaspRun(Run):
     @property
     def needed(self) -> dict[str, int]:
         """S texts of each class, the number in a prompt."""
-        return dict.fromkeys(self.prepared.card.label_names, self.examples_per_prompt)
+        return different_texts(self.prepared.card, self.examples_per_prompt)
 
     def guidance(self, iteration: int, votable: Sequence[TextTable]) -> ArtifactRef:
         """Return the release that guides the next texts: a vote, or one density for all iterations."""

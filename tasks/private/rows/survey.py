@@ -18,6 +18,7 @@ from connectors.interfaces.rows import RowsRef
 from connectors.interfaces.text_forms import label_form, normal_form
 from tasks.private.rows.quarantine import sealed, write_table_for_owner
 from tasks.private.rows.rows import PrivateZone, count_problems, position, stored, usable_rows
+from tasks.writing.forms import PROSE, likely_form, median_words, stated_words
 from tasks.writing.language_check import likely_language
 
 READ_TEXTS = 500
@@ -42,6 +43,8 @@ class Survey:
         repeated: number of values of other columns that may identify persons.
         spellings: of each class that several labels are read as, these labels as stored.
         cut: share of the records of which the encoder reads only the beginning.
+        form: most likely form of the texts.
+        words: length to declare for prompts, rounded; None where they need none.
     """
 
     rows: int = field(repr=False)
@@ -54,6 +57,8 @@ class Survey:
     repeated: dict[str, int] = field(default_factory=dict, repr=False)
     spellings: dict[str, list[str]] = field(default_factory=dict, repr=False)
     cut: float = field(default=0.0, repr=False)
+    form: str = PROSE
+    words: int | None = field(default=None, repr=False)
 
     @property
     def declared_rows(self) -> int:
@@ -124,7 +129,9 @@ def _describe(table: pd.DataFrame, not_utf8: str, where: RowsRef, is_cut: IsCut)
             "columns, or correct the rows."
         )
     # Every n-th record: the order of a source may follow the class or the length of its texts.
-    cut = is_cut(list(records["text"].iloc[:: math.ceil(len(records) / MEASURED_TEXTS)]))
+    every = list(records["text"].iloc[:: math.ceil(len(records) / MEASURED_TEXTS)])
+    cut = is_cut(every)
+    form = likely_form(every)
     return Survey(
         rows=len(records),
         classes=dict(Counter(records["label"]).most_common()),
@@ -136,6 +143,8 @@ def _describe(table: pd.DataFrame, not_utf8: str, where: RowsRef, is_cut: IsCut)
         repeated=_repeated(records),
         spellings=_spellings(records),
         cut=sum(cut) / len(cut),
+        form=form,
+        words=stated_words(form, median_words(every)),
     )
 
 

@@ -121,3 +121,86 @@ def test_a_data_frame_is_registered_and_no_error_shows_its_rows(tmp_path: Path) 
     assert "a very private" not in done.stdout + done.stderr
     (stored,) = (tmp_path / ".wasp/private/datasets").iterdir()
     assert (stored.name, stored.stat().st_mode & 0o777) == ("clinic.parquet", 0o600)
+
+
+STORED = """
+import json, pathlib, wasp
+for number, state in ((1, "done"), (2, "failed")):
+    folder = pathlib.Path(".wasp/runs", f"wasp-{number}")
+    folder.mkdir(parents=True)
+    begun = {"run_id": folder.name, "flow": "wasp", "state": state, "started": f"2026-11-2{number}T10:00:00+00:00"}
+    (folder / "manifest.json").write_text(json.dumps(begun))
+summary = {"run_id": "wasp-1", "flow": "wasp", "epsilon_spent": 2.0, "accuracy": 0.75, "report": "report.html"}
+pathlib.Path(".wasp/runs/wasp-1/summary.json").write_text(json.dumps(summary))
+first = wasp.result("wasp-1")
+print(first.summary["accuracy"], first.details.epsilon_spent, first.details.metrics["accuracy"])
+for call in (lambda: wasp.result("latest"), lambda: wasp.result("nosuch"), lambda: wasp.resume("nosuch")):
+    try:
+        call()
+    except wasp.WaspError as error:
+        print(error)
+"""
+
+
+def test_a_finished_run_is_opened_by_its_id(tmp_path: Path) -> None:
+    done = python(tmp_path, "-c", STORED)
+    lines = done.stdout.splitlines()
+    assert lines[0] == "0.75 2.0 0.75", done.stderr
+    assert lines[1].startswith("Run wasp-2 is not finished. Finish it with: wasp.resume('wasp-2')")
+    assert all("there is no run 'nosuch'" in line for line in lines[2:]), lines
+    assert len(lines) == 4
+
+
+ADVICE = """
+import wasp
+few = wasp.advise(rows=20, classes=10, epsilon=0.5)
+print(few["opens"], few["needed_epsilon"] is not None, wasp.advise(rows=4000, classes=4, epsilon=4)["opens"])
+try:
+    wasp.advise(rows=20)
+except wasp.WaspError as error:
+    print(error)
+changes = {"plms": [{"name": "letters", "connector": "ngram", "model": "letters"}]}
+seen = wasp.preview("demo", changes, rows=1)
+print(list(seen.texts.columns), len(seen.texts), seen.dollars, type(seen.findings).__name__)
+planned = wasp.compare("compare_here", plan=True)
+print(planned["cells"] > 1, len(wasp.runs()))
+"""
+
+
+def test_advice_preview_and_the_plan_of_a_comparison_run_nothing(tmp_path: Path) -> None:
+    done = python(tmp_path, "-c", ADVICE)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.splitlines() == [
+        "False True True",
+        "--classes: write a positive number, or name a configuration with --config.",
+        "['plm', 'label', 'text', 'reason', 'remarks'] 6 0.0 tuple",
+        "True 0",
+    ]
+
+
+PAGE = """
+import pathlib
+import wasp
+pathlib.Path("table.html").write_text('<h1 title="x">Made up</h1>')
+made = wasp.Comparison({"run_id": "compare-1", "cells": [], "table": "table.html"})
+print(made._repr_html_())
+"""
+
+
+def test_a_notebook_shows_the_page_of_a_comparison(tmp_path: Path) -> None:
+    done = python(tmp_path, "-c", PAGE)
+    assert done.stdout.startswith('<iframe sandbox="allow-scripts" srcdoc="'), done.stderr
+    assert "&lt;h1 title=&quot;x&quot;&gt;Made up&lt;/h1&gt;" in done.stdout
+
+
+TABLES = """
+import pyarrow as pa, wasp
+rows = [{"text": "a very private note", "label": 1}, {"text": "another one", "label": None}] * 3
+print(wasp.Dataset.register("listed", rows).name)
+print(wasp.Dataset.register("arrow", pa.Table.from_pylist(rows)).name)
+"""
+
+
+def test_lists_and_tables_of_arrow_are_registered(tmp_path: Path) -> None:
+    done = python(tmp_path, "-c", TABLES)
+    assert (done.stdout, "a very private" in done.stderr) == ("listed\narrow\n", False), done.stderr

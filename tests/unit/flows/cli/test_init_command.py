@@ -162,7 +162,8 @@ def test_a_script_declares_classes_number_and_language_or_learns_nothing(
 def test_a_proposal_is_written_after_the_owners_yes(
     clinic: Path, wasp: Wasp, answer: str, code: int
 ) -> None:
-    done = wasp(*UNCONFIRMED, typed=f"{answer}\n")
+    # The second answer: no descriptions of a and b.
+    done = wasp(*UNCONFIRMED, typed=f"{answer}\nn\n")
     assert (done.code, "classes   a, b" in done.out) == (code, True)
     assert (clinic / "triage.yaml").exists() == (code == 0)
     assert bool(open_ledger(clinic / "home").datasets()) == (code == 0)
@@ -211,7 +212,7 @@ def test_the_held_out_rows_are_chosen_by_content_and_by_person(clinic: Path, was
 
 def test_a_conversation_on_a_terminal_ends_with_plan_and_preview(clinic: Path, wasp: Wasp) -> None:
     answers = "nosuch.csv, notes.csv, triage, , kind, clinical note, 0.9, 0.2, gpt-4o, ngram:letters, -1, 3, patient"
-    made = wasp("init", typed="\n".join([*answers.split(", "), "y", "y", "y", ""]))
+    made = wasp("init", typed="\n".join([*answers.split(", "), "y", "n", "y", "y", ""]))
     assert made.code == 0
     for reason in (
         "nosuch.csv",
@@ -336,6 +337,7 @@ def test_a_conversation_shows_the_columns_of_any_separator_and_prompts_again_for
         "0",
         "8",
         "y",
+        "n",
         "n",
         "n",
     ]

@@ -102,6 +102,8 @@ PLAIN = {
             "TaskCard.name",
             "TaskCard.item",
             "TaskCard.language",
+            "TaskCard.form",
+            "TaskCard.length",
             "TaskCard.prompt_language",
             "TaskCard.attribute",
             "TaskCard.values",

@@ -348,7 +348,7 @@ def test_a_missing_task_file_is_reported_with_a_missing_number_of_rows(
         ("rows.parquet", b"PAR1 cut", "not a readable Parquet file"),
         ("rows.csv.gz", b"text,label\n", "cannot be read"),
         (
-            "rows.xlsx",
+            "rows.xls",
             b"",
             "this is a spreadsheet. Save the sheet as CSV (UTF-8), or write Parquet",
         ),

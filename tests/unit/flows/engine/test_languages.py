@@ -2,16 +2,19 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pandas as pd
 import pytest
 
+from connectors.interfaces.errors import ConfigError
 from flows.config.files import check_config
 from flows.config.models import EmbedderChoice, Plm
 from flows.config.task_files import load_task
 from flows.engine import language_advice
-from flows.engine.language_advice import language_warnings
+from flows.engine.beforehand import require_writers
+from flows.engine.language_advice import language_warnings, writer_problem
 from flows.engine.plan import numbers_of
 from flows.engine.prepare import prepare
 from flows.engine.preview import preview_rows
@@ -127,7 +130,11 @@ def test_a_run_of_an_earlier_version_keeps_its_id_and_its_prompts(tmp_path: Path
     earlier = replace(
         now, tools=now.tools.named(replace(now.tools.run_name, run_id=name)), parts=before
     )
+    with pytest.raises(ConfigError, match="write English, and the task is in German"):
+        require_writers(now)
     open_manifest("wasp", earlier).update()
+    # It goes on as it began.
+    require_writers(earlier)
     again = prepare("wasp", config, home)
     assert again.tools.run_id == name
     assert again.card.prompt_language == ""
@@ -138,3 +145,15 @@ def test_an_english_task_has_one_card_in_all_layouts_of_its_version(tmp_path: Pa
     parts = prepare("wasp", check_config(WaspConfig, values(), "the test"), tmp_path / "home").parts
     first, second, *_ = (layout.arrange_card(parts, is_listed=False) for layout in LAYOUTS)
     assert first == second
+
+
+def test_a_model_that_may_write_the_language_or_is_tuned_on_the_records_is_no_problem(
+    tmp_path: Path,
+) -> None:
+    config = german(tmp_path)
+    assert "write English" in writer_problem(config, "de")
+    assert writer_problem(config, "en") == ""
+    mixed = config.model_copy(update={"plms": [*config.plms, REMOTE]})
+    assert writer_problem(mixed, "de") == ""
+    tuned = SimpleNamespace(plms=[SMOLLM2], method=SimpleNamespace(tuning=object()))
+    assert writer_problem(cast("Any", tuned), "de") == ""

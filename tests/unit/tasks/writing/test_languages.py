@@ -10,7 +10,7 @@ from tasks.writing import prompts
 from tasks.writing.cleaning import clean
 from tasks.writing.keyphrase_prompts import Seeding, count_used, seeded
 from tasks.writing.language_check import is_foreign, is_recognised, likely_language
-from tasks.writing.prompts import Call, Label, TaskCard, Turn, in_language, prompt_for, zero_shot
+from tasks.writing.prompts import Call, Label, TaskCard, Turn, as_declared, prompt_for, zero_shot
 from tasks.writing.variation import Manner, Parent, generation_prompt
 from tests.support.data.notes import CLASSES, FINDINGS, notes
 
@@ -67,7 +67,7 @@ def test_templates_of_a_task_file_stay_as_they_are() -> None:
 
 def test_without_a_language_a_template_is_unchanged() -> None:
     for template in (prompts.ZERO_SHOT, prompts.CONTRASTIVE, prompts.LIST_HEADING):
-        assert in_language(template, "") is template
+        assert as_declared(template, CARD) == template
 
 
 # --- texts in another language

@@ -1,0 +1,32 @@
+"""Warnings about language models that do not fit the form and length of a task."""
+
+import pytest
+
+from flows.config.models import Plm
+from flows.engine.form_advice import form_warnings
+from tasks.writing.prompts import Label, TaskCard
+
+SMALL = Plm(name="small", connector="hf", model="smollm2", max_tokens=128)
+CHAT = Plm(name="chat", connector="openai", model="gpt-4o-mini", style="chat")
+
+CASES = [
+    ("", "", 256, []),
+    ("", "50 words", 256, []),
+    ("short", "1 word", 32, []),
+    ("values", "10 words", 256, []),
+    ("", "300 words", 600, ["max_tokens 128 is below the 600"]),
+    ("code", "", 512, ["max_tokens 128 is below the 512", "its texts have one line"]),
+    ("long", "20000 words", 8192, ["max_tokens 128 is below the 8192", "its texts have one line"]),
+]
+
+
+@pytest.mark.parametrize(("form", "length", "tokens", "messages"), CASES)
+def test_a_model_that_cannot_write_the_form_is_named(
+    form: str, length: str, tokens: int, messages: list[str]
+) -> None:
+    labels = (Label("a"), Label("b"))
+    card = TaskCard("ward", "entry", labels, max_tokens=tokens, form=form, length=length)
+    warnings = form_warnings(card, [SMALL])
+    assert len(warnings) == len(messages)
+    assert all(part in text for part, text in zip(messages, warnings, strict=True))
+    assert form_warnings(card, [CHAT]) == []
