@@ -172,13 +172,13 @@ def cells(task: str, folder: Path, known: set[tuple[Any, ...]]) -> Iterator[Mapp
     for records in (records for records in ROWS if records <= len(train.texts)):
         for epsilon in EPSILONS:
             for seed in SEEDS:
-                place = {"data": task, "records": records, "epsilon": epsilon, "seed": seed}
-                if tuple(place.values()) in known:
+                cell = {"data": task, "records": records, "epsilon": epsilon, "seed": seed}
+                if tuple(cell.values()) in known:
                     continue
                 draws = np.random.default_rng([seed, records])
                 private = train.take(draws.choice(len(train.texts), records, replace=False))
                 density = released(private, card.label_names, epsilon)
-                yield place | without | measured(texts, private, test, density)
+                yield cell | without | measured(texts, private, test, density)
 
 
 def main() -> None:
