@@ -6,7 +6,7 @@ Vectors are stored exactly.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -71,14 +71,19 @@ def _without_path_columns(arrow: pa.Table, path: str) -> pa.Table:
     return arrow.replace_schema_metadata({PATH_COLUMNS: json.dumps(path_columns).encode()})
 
 
-def read_frame(path: Path, sha256: str) -> pd.DataFrame:
-    """Read a table and restore the columns of its path."""
-    arrow = _arrow(path, sha256)
+def read_frame(path: Path, sha256: str, columns: Sequence[str] | None = None) -> pd.DataFrame:
+    """Read a table, or some of its columns, and restore the columns of its path."""
+    arrow = _arrow(path, sha256, columns)
     frame: pd.DataFrame = arrow.to_pandas()
     metadata = (arrow.schema.metadata or {}).get(PATH_COLUMNS, b"[]")
     # In the order of their positions, each of which counts the columns before it.
     for column in json.loads(metadata):
-        frame.insert(column["position"], column["name"], column["value"])
+        if columns is None:
+            frame.insert(column["position"], column["name"], column["value"])
+        elif column["name"] in columns:
+            frame[column["name"]] = column["value"]
+    if columns is not None:
+        frame = frame[list(columns)]
     return frame
 
 
@@ -127,20 +132,54 @@ def _column(matrix: Matrix) -> pa.Table:
 
 
 def read_matrix(path: Path, sha256: str) -> Matrix:
-    """Read vectors, shape (rows, dimension), as read-only float32 from a mapped file."""
+    """Read vectors, shape (rows, dimension), as read-only float32."""
     import numpy as np
 
-    arrow = _arrow(path, sha256)
-    metadata = arrow.schema.metadata or {}
-    if metadata.get(DTYPE) != b"float32":
-        raise ArtifactError(f"{path} does not contain vectors.")
-    dimension = int(metadata[DIMENSION])
-    parts = [_vectors(chunk, dimension) for chunk in arrow.column("vector").chunks]
-    if len(parts) != 1:  # a single part is not copied: it stays in the mapped file
-        parts = [np.concatenate([np.empty((0, dimension), np.float32), *parts])]
-    matrix = parts[0]
+    rows = 0
+    matrix: Matrix | None = None
+    for block, total in _blocks(path, sha256):
+        if len(block) == total:  # a single block is not copied
+            matrix = block
+        elif matrix is None:
+            matrix = np.empty((total, block.shape[1]), np.float32)
+        if matrix is not block:
+            matrix[rows : rows + len(block)] = block
+        rows += len(block)
+    assert matrix is not None, "vectors have at least one block, which states their dimension"
     matrix.flags.writeable = False
     return matrix
+
+
+def read_blocks(path: Path, sha256: str) -> Iterator[Matrix]:
+    """Yield vectors in the order of their rows, in read-only blocks; at least one, of no rows if there are none."""
+    for block, _ in _blocks(path, sha256):
+        yield block
+
+
+def _blocks(path: Path, sha256: str) -> Iterator[tuple[Matrix, int]]:
+    """Yield the blocks in which vectors were written, each with the number of all rows."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    require_content(path, sha256)
+    with pa.memory_map(str(path)) as mapped:
+        file = pq.ParquetFile(mapped)
+        metadata = file.schema_arrow.metadata or {}
+        if metadata.get(DTYPE) != b"float32":
+            raise ArtifactError(f"{path} does not contain vectors.")
+        dimension = int(metadata[DIMENSION])
+        total = file.metadata.num_rows
+        if not total:
+            yield np.empty((0, dimension), np.float32), total
+        for group in range(file.metadata.num_row_groups):
+            column = file.read_row_group(group).column("vector")
+            if not len(column):
+                continue
+            block = _vectors(column.combine_chunks(), dimension)
+            block.flags.writeable = False
+            yield block, total
+    require_content(path, sha256)  # another writer could have replaced the file during reading
 
 
 def _vectors(chunk: pa.FixedSizeBinaryArray, dimension: int) -> Matrix:
@@ -154,13 +193,17 @@ def _vectors(chunk: pa.FixedSizeBinaryArray, dimension: int) -> Matrix:
     return vectors
 
 
-def _arrow(path: Path, sha256: str) -> pa.Table:
+def _arrow(path: Path, sha256: str, columns: Sequence[str] | None = None) -> pa.Table:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     require_content(path, sha256)
     # Not read_table: it would add the columns of the path itself.
     with pa.memory_map(str(path)) as mapped:
-        arrow = pq.ParquetFile(mapped).read()
+        file = pq.ParquetFile(mapped)
+        if columns is not None:
+            # The columns of the path are not in the file.
+            columns = [name for name in columns if name in file.schema_arrow.names]
+        arrow = file.read(columns)
     require_content(path, sha256)  # another writer could have replaced the file during reading
     return arrow

@@ -8,7 +8,7 @@ attempt, without computing it again. Private files are never uploaded.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -140,9 +140,9 @@ class Artifacts:
             info,
         )
 
-    def read_table(self, ref: ArtifactRef) -> pd.DataFrame:
-        """Read a table; ArtifactError if it is missing or its hash differs."""
-        return parquet.read_frame(self._local(ref), ref.sha256)
+    def read_table(self, ref: ArtifactRef, columns: Sequence[str] | None = None) -> pd.DataFrame:
+        """Read a table, or only these columns of it; ArtifactError if it is missing or its hash differs."""
+        return parquet.read_frame(self._local(ref), ref.sha256, columns)
 
     def write_matrix(
         self, path: str, matrix: Matrix | Iterable[Matrix], key: StepKey
@@ -171,6 +171,13 @@ class Artifacts:
         ArtifactError if they are missing or their hash differs.
         """
         return parquet.read_matrix(self._local(ref), ref.sha256)
+
+    def read_matrix_blocks(self, ref: ArtifactRef) -> Iterator[Matrix]:
+        """Yield the vectors of `read_matrix` in the blocks in which they were written; at least one.
+
+        Memory contains one block. The last check of the hash follows the last block.
+        """
+        return parquet.read_blocks(self._local(ref), ref.sha256)
 
     def write_json(self, path: str, value: Mapping[str, object], key: StepKey) -> ArtifactRef:
         """Write one JSON object."""

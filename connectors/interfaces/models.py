@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -26,8 +26,14 @@ class Usage:
     estimated_dollars: float = 0.0
 
     def __add__(self, other: Usage) -> Usage:
+        # Field by field: `astuple` copies deeply, and every answer of a run is added.
         return Usage(
-            *(mine + theirs for mine, theirs in zip(astuple(self), astuple(other), strict=True))
+            self.calls + other.calls,
+            self.tokens_in + other.tokens_in,
+            self.tokens_out + other.tokens_out,
+            self.dollars + other.dollars,
+            self.estimated_calls + other.estimated_calls,
+            self.estimated_dollars + other.estimated_dollars,
         )
 
 

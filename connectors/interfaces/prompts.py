@@ -6,8 +6,15 @@ from hashlib import sha256
 from connectors.interfaces.content_keys import OMITTED_IF_EMPTY, digest
 
 
+class _Keyed:
+    """Room for the key of a prompt, which is no field: it is neither compared, stored nor part of the key."""
+
+    __slots__ = ("_key",)
+    _key: str
+
+
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class Prompt(_Keyed):
     """One request to a language model.
 
     Vendors receive `text`; embedded models use the other fields, which have the same meaning. `good` and `bad` contain
@@ -28,7 +35,12 @@ class Prompt:
     @property
     def key(self) -> str:
         """Content key of the request, 64 hexadecimal digits."""
-        return digest(self)
+        # Kept, because cache, model and tables of a run all need it. The dataclass is frozen, so `object` sets it.
+        try:
+            return self._key
+        except AttributeError:
+            object.__setattr__(self, "_key", digest(self))
+            return self._key
 
     def stream_seed(self, identity: str) -> int:
         """Return the seed, 128 bits, of all draws that a model of this machine makes for this prompt."""

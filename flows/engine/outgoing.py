@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
-import pandas as pd
+import pyarrow.parquet as pq
 
 from connectors.artifacts.store import Artifacts
 from connectors.interfaces.errors import ArtifactError
@@ -15,6 +15,8 @@ from tasks.steps.values import TextTable
 
 SHOWN_CHARACTERS = 1200
 COLUMNS = ["prompt_key", "text"]
+BATCH = 1024
+"""Prompts that are read at once."""
 
 
 def outgoing(
@@ -24,28 +26,27 @@ def outgoing(
     lines = []
     for model in tools.config.models:
         plm = model.name
-        prompts = _prompts(tools.artifacts, [table for table in written if table.plm == plm])
+        keys, last = _prompts(tools.artifacts, [table for table in written if table.plm == plm])
         usage = Usage()
         for facts in iterations:
             usage += facts.usage.get(plm, Usage())
-        last = ""
-        if len(prompts):
-            last = str(prompts["text"].iloc[-1])[:SHOWN_CHARACTERS]
         line = Outgoing(
             plm=plm,
             connector=model.connector,
             # Only connectors that send texts to another machine have destinations.
             destinations=tuple(getattr(tools.model(plm), "destinations", ())),
-            prompts=int(prompts["prompt_key"].nunique()),
+            prompts=len(keys),
             usage=usage,
-            last=last,
+            last=last[:SHOWN_CHARACTERS],
         )
         lines.append(line)
     return tuple(lines)
 
 
-def _prompts(artifacts: Artifacts, written: Sequence[TextTable]) -> pd.DataFrame:
-    tables = []
+def _prompts(artifacts: Artifacts, written: Sequence[TextTable]) -> tuple[set[str], str]:
+    """Return the keys of the different prompts of some tables, and the text of the last prompt."""
+    keys = set[str]()
+    last = ""
     for table in written:
         path = PurePosixPath(table.samples.path).with_name("prompts.parquet")
         try:
@@ -55,8 +56,10 @@ def _prompts(artifacts: Artifacts, written: Sequence[TextTable]) -> pd.DataFrame
             raise ArtifactError(
                 f"{error} First delete samples.parquet in the same folder."
             ) from None
-        # Without partitioning: pandas would add columns from folder names such as iteration=0.
-        tables.append(pd.read_parquet(local, columns=COLUMNS, partitioning=None))
-    if not tables:
-        return pd.DataFrame(columns=COLUMNS)
-    return pd.concat(tables, ignore_index=True)
+        # In batches: the prompts of a large run are much longer than its texts.
+        with pq.ParquetFile(local) as file:
+            for batch in file.iter_batches(BATCH, columns=COLUMNS, use_threads=False):
+                keys.update(batch.column("prompt_key").to_pylist())
+                if len(batch):
+                    last = str(batch.column("text")[-1])
+    return keys, last

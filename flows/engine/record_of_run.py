@@ -39,6 +39,7 @@ from tasks.reporting.terminal import next_steps
 from tasks.steps.values import TextTable
 from tasks.students.training_set import label_advice
 from tasks.writing.class_balance import Shares
+from tasks.writing.endings import CUT_COLUMNS
 from tasks.writing.texts import read_samples
 
 
@@ -173,7 +174,7 @@ def _answers(progress: RunProgress, results: RunResults) -> dict[str, AnswerCoun
     """Return how the answers of each language model were used; empty for a run that writes no texts."""
     if results.synthetic is None:
         return {}
-    texts = progress.tools.artifacts.read_table(results.synthetic)
+    texts = progress.tools.artifacts.read_table(results.synthetic, CUT_COLUMNS)
     return count_answers(progress.iterations, texts)
 
 
@@ -268,7 +269,7 @@ def _balance(
     if not shares:
         return ()
     tools = prepared.tools
-    texts = _class_shares(read_samples(tools, written))
+    texts = _class_shares(read_samples(tools, written, ["sample_id", "label"]))
     test: Mapping[str, float] | None = None
     if prepared.test is not None:
         test = _class_shares(tools.read_rows(prepared.test.where))

@@ -21,9 +21,11 @@ from tasks.steps.tools import Tools
 from tasks.steps.values import TextTable
 from tasks.students.soft_labels import soft_labels
 from tasks.students.spec import NEXT_WORD, Scores, StudentSpec, settings
-from tasks.students.training_set import SOFT, with_soft_labels
+from tasks.students.training_set import LEARNED, SOFT, with_soft_labels
 from tasks.writing.texts import content, read_samples, read_vectors, reference_rows
 
+MAX_TEXTS = 10_000
+"""Maximum texts of an arm: further ones cost as much again, and an accuracy is no more exact than its test rows."""
 TOO_FEW = "the zero-shot texts cover fewer than two classes"
 
 
@@ -40,6 +42,15 @@ class BaselineJob:
     balanced: bool
     density: ArtifactRef | None = None
     unmeasured: str = ""
+
+    @property
+    def most_texts(self) -> int:
+        """Largest number of texts that an arm could have."""
+        zero_shot, guided = (
+            sum(entry.samples.rows for entry in written)
+            for written in (self.zero_shot, self.trained.written)
+        )
+        return min(zero_shot, guided)
 
     @property
     def student(self) -> StudentSpec:
@@ -74,6 +85,9 @@ def measure_baseline(tools: Tools, job: BaselineJob) -> tuple[ArtifactRef, str]:
         parameters["density"] = job.density.sha256
     if trained.soft is not None:
         parameters["soft"] = trained.soft.sha256
+    # Left out where it changes nothing: the keys of smaller runs are those of earlier versions.
+    if job.most_texts > MAX_TEXTS:
+        parameters["most"] = MAX_TEXTS
     tables = {"samples": trained.written, "zero_shot": job.zero_shot}
     inputs = {
         name: content([entry.samples for entry in written]) for name, written in tables.items()
@@ -108,25 +122,29 @@ def _measured(tools: Tools, job: BaselineJob) -> Scores:
         values["release"] = int((nearest == frame["label"].to_numpy(dtype=str)).sum())
     if job.unmeasured:
         return values
-    zero_shot = read_samples(tools, job.zero_shot)
-    guided = read_samples(tools, trained.written)
+    zero_shot = read_samples(tools, job.zero_shot, LEARNED)
+    guided = read_samples(tools, trained.written, LEARNED)
     # Equally many texts for all arms: more texts alone raise an accuracy.
-    texts = min(_most(zero_shot, job.balanced), len(guided))
+    texts = min(_most(zero_shot, job.balanced), len(guided), MAX_TEXTS)
     chosen = sample_indices(zero_shot["label"].to_numpy(dtype=str), texts, seed, job.balanced)
     labels = zero_shot["label"].to_numpy(dtype=str)[chosen]
     has_classes = job.student.kind != NEXT_WORD
     if has_classes and len(set(labels)) < 2:
         return values | {"unmeasured": TOO_FEW}
     plain = replace(trained.on_texts, student=job.student)
-    vectors = read_vectors(tools, job.zero_shot)[chosen]
-    arms = {"zero_shot": (zero_shot.iloc[chosen], vectors)}
+    samples = zero_shot.iloc[chosen]
+    vectors = read_vectors(tools, job.zero_shot, chosen)
+    scores = {"zero_shot": score_texts(tools, plain, samples, vectors)}
     if has_classes:
         soft = soft_labels(vectors, vectors, labels, trained.labels).tolist()
-        arms["soft"] = zero_shot.iloc[chosen].assign(**{SOFT: soft}), vectors
+        scores["soft"] = score_texts(tools, plain, samples.assign(**{SOFT: soft}), vectors)
+    # One arm after the other: the vectors of two need not be in memory at once.
+    del vectors
     chosen = sample_indices(guided["label"].to_numpy(dtype=str), texts, seed)
-    vectors = read_vectors(tools, trained.written)[chosen]
-    arms["guided"] = with_soft_labels(tools, guided.iloc[chosen], trained.soft), vectors
-    scores = {name: score_texts(tools, plain, *arm) for name, arm in arms.items()}
+    samples = with_soft_labels(tools, guided.iloc[chosen], trained.soft)
+    scores["guided"] = score_texts(
+        tools, plain, samples, read_vectors(tools, trained.written, chosen)
+    )
     # Next-word models are tested on words.
     values["rows"] = scores["guided"].get("words", len(frame))
     correct: Scores = {name: correct_of(score) for name, score in scores.items()}

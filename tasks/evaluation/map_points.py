@@ -49,9 +49,10 @@ def map_points(
 
     No text is private. The plane comes from the first two principal axes.
     """
-    vectors = read_vectors(tools, written)
-    drawn = thinned(len(vectors), MAP_POINTS, seed)
-    samples, vectors = read_samples(tools, written).iloc[drawn], vectors[drawn]
+    samples = read_samples(tools, written, ["sample_id", "text", "label"])
+    drawn = thinned(len(samples), MAP_POINTS, seed)
+    samples = samples.iloc[drawn]
+    vectors = read_vectors(tools, written, drawn)
     test_rows, shown_rows = real
     test_labels: list[str] = []
     test = vectors[:0]

@@ -22,7 +22,7 @@ from tasks.students.next_words import predict_words
 from tasks.students.spec import NEXT_WORD, Scores, StudentSpec, TrainingRows, settings
 from tasks.students.testing import test_on
 from tasks.students.train import evaluate, load_student, train_student, units_of_work
-from tasks.students.training_set import learned_labels, with_soft_labels
+from tasks.students.training_set import LEARNED, learned_labels, with_soft_labels
 from tasks.writing.texts import content, read_samples, read_vectors, reference_rows
 
 
@@ -116,7 +116,7 @@ def train_and_test(tools: Tools, job: TrainJob) -> tuple[ArtifactRef, str]:
         if job.student.kind == NEXT_WORD:
             test = None
             if job.test is not None:
-                test = score_texts(tools, job, read_samples(tools, job.written))
+                test = score_texts(tools, job, read_samples(tools, job.written, LEARNED))
             return tools.artifacts.write_json(path, {"test": test}, key)
         student = tools.artifacts.write_folder(
             folder, lambda target: scores.update(_train(tools, job, target)), key
@@ -125,7 +125,7 @@ def train_and_test(tools: Tools, job: TrainJob) -> tuple[ArtifactRef, str]:
             tools, job.test, job.labels, student
         )
         if job.reads and scores["test"] is not None:
-            samples = with_soft_labels(tools, read_samples(tools, job.written), job.soft)
+            samples = with_soft_labels(tools, read_samples(tools, job.written, LEARNED), job.soft)
             vectors = read_vectors(tools, job.written)
             # Whoever trains on the exported texts has no public rows: the result is that of a student without them.
             scores["adapted"] = correct_of(scores["test"])
@@ -148,7 +148,7 @@ def _content(reference: Reference | None) -> str:
 
 def _values(tools: Tools, job: MeasureJob) -> Scores:
     """Return all metrics of the texts; None where the real rows are missing."""
-    samples = read_samples(tools, job.written)
+    samples = read_samples(tools, job.written, LEARNED)
     vectors = read_vectors(tools, job.written)
     texts = LabelledRows(samples["text"].tolist(), samples["label"].tolist(), vectors)
     reference = {"test": job.test, "public": job.public}.get(job.fid)
@@ -195,7 +195,7 @@ def _value(metric: Metric, rows: MetricInput | None) -> float | None:
 
 
 def _train(tools: Tools, job: TrainJob, folder: Path) -> Scores:
-    samples = with_soft_labels(tools, read_samples(tools, job.written), job.soft)
+    samples = with_soft_labels(tools, read_samples(tools, job.written, LEARNED), job.soft)
     labels, soft = learned_labels(samples, job.labels)
     rows = TrainingRows(samples["text"].tolist(), labels, job.labels, soft=soft)
     if job.student.kind != "finetune":

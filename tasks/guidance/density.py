@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.embedding import Matrix
-from tasks.guidance.examples import concat_examples, ranked, select
+from tasks.guidance.examples import SAMPLE_COLUMNS, concat_examples, ranked, select
 from tasks.guidance.matching import TINY, Density, Expected, examples, expect, tilted, witness
 from tasks.guidance.weights import Transform, weigh
 from tasks.private.density.features import KERNEL, body, features_of
@@ -91,7 +91,7 @@ def select_examples(
     if not dense:
         key = step_key("select", {"examples": number}, {"release": release.sha256})
         read = tools.artifacts.read_table
-        samples = partial(read_samples, tools, written)
+        samples = partial(read_samples, tools, written, SAMPLE_COLUMNS)
         return table_once(
             tools.artifacts, path, key, lambda: select(read(release), samples(), number)
         )
@@ -140,7 +140,8 @@ def weigh_models(
         transform = None
         if job.weighting:
             transform = job.transform
-        return weigh(votes, read_samples(tools, written), job.plms, transform, job.previous)
+        samples = read_samples(tools, written, ["sample_id", "plm"])
+        return weigh(votes, samples, job.plms, transform, job.previous)
 
     return table_once(tools.artifacts, path, key, table)
 
@@ -226,9 +227,9 @@ def weigh_by_density(texts: Texts, plms: Sequence[str], transform: Transform) ->
 
 def open_texts(tools: Tools, release: ArtifactRef, written: Sequence[TextTable]) -> Texts:
     """Return texts with the features and expected means of a release."""
-    samples = read_samples(tools, written)
+    samples = read_samples(tools, written, SAMPLE_COLUMNS)
     first = first_of_equal(samples)
-    vectors = read_vectors(tools, written)[first]
+    vectors = read_vectors(tools, written, first)
     return relate_to_density(
         samples[first].reset_index(drop=True), vectors, _density(tools.artifacts, release)
     )

@@ -76,7 +76,7 @@ def survive(
         chosen = survivors(tools.artifacts.read_table(release), samples, survival, sigma_int)
         indices = pd.Index(samples["sample_id"]).get_indexer(pd.Index(chosen["sample_id"]))
         tools.artifacts.write_matrix(
-            f"{folder}/survivors.vectors.parquet", read_vectors(tools, population)[indices], key
+            f"{folder}/survivors.vectors.parquet", read_vectors(tools, population, indices), key
         )
         return tools.artifacts.write_table(f"{folder}/survivors.parquet", chosen, key)
 

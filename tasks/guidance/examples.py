@@ -15,6 +15,8 @@ from connectors.interfaces.errors import ArtifactError
 from tasks.writing.cleaning import normalised
 
 COLUMNS = ["label", "kind", "rank", "sample_id", "plm", "text", "score"]
+SAMPLE_COLUMNS = ("sample_id", "label", "plm", "text")
+"""Columns of the samples from which examples are selected."""
 
 
 def select(release: pd.DataFrame, samples: pd.DataFrame, top: int) -> pd.DataFrame:

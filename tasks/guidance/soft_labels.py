@@ -40,7 +40,7 @@ def label_softly(
     )
 
     def labelled() -> pd.DataFrame:
-        samples = read_samples(tools, written)
+        samples = read_samples(tools, written, ["sample_id", "label"])
         vectors = np.asarray(read_vectors(tools, written))
         labels = samples["label"].to_numpy(dtype=str)
         moved = vectors

@@ -13,7 +13,7 @@ from connectors.interfaces.traffic import Traffic
 from tasks.metrics.registry import FIRST_METRICS, all_metrics
 from tasks.steps.tools import Tools
 from tasks.steps.values import TextTable, Weights
-from tasks.writing.endings import count_cut
+from tasks.writing.endings import CUT_COLUMNS, count_cut
 
 Sum = TypeVar("Sum", int, Usage, Counter[str], Traffic)
 EARLIER_PROBE = "accuracy"
@@ -131,7 +131,7 @@ def record_iteration(
     cut = [
         counted
         for texts in new
-        for counted in count_cut(tools.artifacts.read_table(texts.samples)).items()
+        for counted in count_cut(tools.artifacts.read_table(texts.samples, CUT_COLUMNS)).items()
     ]
     traffic = [
         (f"{plm} at {host}", Traffic(**counts))

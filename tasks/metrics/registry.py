@@ -54,6 +54,19 @@ class MetricInput:
         return thin(self.texts.vectors, most, self.seed)
 
     @cached_property
+    def fid(self) -> float:
+        """FID of all texts."""
+        return fid(self.texts.vectors, self.real.vectors)
+
+    @property
+    def fid_equal(self) -> float:
+        """FID of as many texts as the first iteration wrote."""
+        # In the first iteration these are all texts.
+        if self.first is None or len(self.texts.vectors) <= self.first:
+            return self.fid
+        return fid(self.texts_of(self.first), self.real.vectors)
+
+    @cached_property
     def coverage(self) -> tuple[float | None, float | None]:
         """Precision and recall of the texts; None if there are too few rows."""
         ours = self.texts_of(COVERED)
@@ -117,7 +130,7 @@ METRICS = (
         title="FID",
         label="FID",
         higher_is_better=False,
-        measure=lambda rows: fid(rows.texts.vectors, rows.real.vectors),
+        measure=lambda rows: rows.fid,
         needs="reference",
     ),
     Metric(
@@ -126,7 +139,7 @@ METRICS = (
         label="FID, equal size",
         note="FID, equal size: of as many random texts as the first iteration wrote; FID falls as texts become more",
         higher_is_better=False,
-        measure=lambda rows: fid(rows.texts_of(rows.first), rows.real.vectors),
+        measure=lambda rows: rows.fid_equal,
         needs="reference",
     ),
     Metric(

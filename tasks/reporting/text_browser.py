@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     import pandas as pd
+    from scipy.sparse import csr_matrix
 
 MAX_BYTES = 3_000_000
 """Largest text data in a page; of larger sets an even part is shown."""
 NEAR_COPY = 0.9
 """Cosine of TF-IDF vectors from which a text counts as a near copy of another."""
-_BLOCK = 1000
+FREQUENT = 0.7
+"""Largest length of the frequent words of a vector, below NEAR_COPY."""
+_PRODUCTS = 2_000_000
+"""Products of a block of texts with all texts."""
+_PAIRS = 20_000
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +78,42 @@ def near_copies(texts: Sequence[str]) -> list[bool]:
     except ValueError:
         # No text has a word.
         return [False] * len(texts)
-    result: list[bool] = []
-    # In blocks: the products of all pairs of many texts would not fit into memory.
-    for start in range(0, len(texts), _BLOCK):
-        products = (vectors[start : start + _BLOCK] @ vectors.T).tocsr()
-        for row in range(products.shape[0]):
-            part = slice(products.indptr[row], products.indptr[row + 1])
-            # Each text is a copy of itself.
-            others = products.indices[part] != start + row
-            result.append(bool((products.data[part][others] >= NEAR_COPY).any()))
-    return result
+    result = np.zeros(len(texts), dtype=bool)
+    for rows, others in _candidates(vectors):
+        is_copy = vectors[rows].multiply(vectors[others]).sum(axis=1) >= NEAR_COPY
+        result[rows[np.asarray(is_copy).ravel()]] = True
+    return [bool(is_copy) for is_copy in result]
+
+
+def _candidates(vectors: csr_matrix) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Yield all pairs of texts that may be near copies, as two arrays of rows.
+
+    The frequent words of a text x, whose vector x_f is at most FREQUENT long, are left out of the products: x . y is at
+    most x_r . y + |x_f| for a vector y of length 1. The products of all pairs with all words would be quadratic.
+    """
+    counts = np.bincount(vectors.indices, minlength=vectors.shape[1])
+    sizes = np.diff(vectors.indptr)
+    of_row = np.repeat(np.arange(len(sizes)), sizes)
+    order = np.lexsort((-counts[vectors.indices], of_row))
+    squares = np.cumsum(vectors.data[order] ** 2)
+    before = np.concatenate([[0.0], squares])[vectors.indptr[:-1]]
+    lengths = squares - before[of_row]
+    is_frequent = np.zeros(len(order), dtype=bool)
+    is_frequent[order] = lengths <= FREQUENT**2
+    rare = vectors.copy()
+    rare.data[is_frequent] = 0.0
+    rare.eliminate_zeros()
+    # Cumulated products of the rows: a block has a bounded number of them.
+    products = np.cumsum(rare.astype(bool).astype(np.int64) @ counts)
+    blocks = np.searchsorted(products, np.arange(0, products[-1], _PRODUCTS), side="right")
+    bounds = np.unique([*blocks.tolist(), len(sizes)])
+    transposed = vectors.T.tocsr()
+    for start, end in pairwise([0, *bounds.tolist()]):
+        part = (rare[start:end] @ transposed).tocoo()
+        rows = part.row.astype(np.int64) + start
+        others = part.col.astype(np.int64)
+        # Each text is a copy of itself.
+        chosen = np.flatnonzero((part.data >= NEAR_COPY - FREQUENT - _ROUNDING) & (rows != others))
+        for first in range(0, len(chosen), _PAIRS):
+            pairs = chosen[first : first + _PAIRS]
+            yield rows[pairs], others[pairs]

@@ -6,7 +6,7 @@ Stored as plain arrays (npz without pickle), predicted with numpy alone.
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -40,6 +40,8 @@ _FILE = "head.npz"
 PROBE_STRENGTH = 3.0
 _STRENGTHS = (0.1, 1.0, 3.0, 10.0, 100.0)
 _HIDDEN = (256, 128)
+_PART = 4096
+"""Rows that are computed at once."""
 
 
 def train_head(job: Job, folder: Path) -> Trained:
@@ -105,24 +107,40 @@ def fit_logistic(
     scale. A class without rows gets zero weights and a bias well below the others, which still allows fine-tuning; so
     does every class but the only one with rows.
     """
+    return _fit_own(np.array(vectors), targets, weights, classes, strength)
+
+
+def _fit_own(
+    scaled: Matrix,
+    targets: NDArray[np.int64],
+    weights: NDArray[np.float64],
+    classes: int,
+    strength: float,
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Return `fit_logistic` of vectors that the caller owns and that are changed here.
+
+    The vectors of a large run take most of its memory, so they are not copied again.
+    """
     from sklearn.linear_model import LogisticRegression
 
     present = np.unique(targets)
     if len(present) == 1:
         alone = np.where(np.arange(classes) == present[0], 0.0, -10.0)
-        return np.zeros((classes, vectors.shape[1]), dtype=np.float32), alone.astype(np.float32)
-    center = vectors.mean(axis=0)
-    scaled = vectors - center
+        return np.zeros((classes, scaled.shape[1]), dtype=np.float32), alone.astype(np.float32)
+    center = scaled.mean(axis=0)
+    scaled -= center
+    squares = [(scaled[part] ** 2).sum(axis=1) for part in _parts(len(scaled))]
     # Not zero, for equal vectors.
-    spread = max(float(np.sqrt((scaled**2).sum(axis=1).mean())), 1e-12)
+    spread = max(float(np.sqrt(np.concatenate(squares).mean())), 1e-12)
+    scaled /= spread
     model = LogisticRegression(C=strength, max_iter=1000, tol=1e-3)
-    model.fit(np.asarray(scaled / spread, dtype=np.float32), targets, sample_weight=weights)
+    model.fit(np.asarray(scaled, dtype=np.float32), targets, sample_weight=weights)
     slopes = model.coef_ / spread
     offsets = model.intercept_ - slopes @ center
     # Of two classes scikit-learn fits one vector, the score of the second; half of it for each class is the same model.
     if len(present) == 2:
         slopes, offsets = np.vstack([-slopes, slopes]) / 2, np.concatenate([-offsets, offsets]) / 2
-    weight = np.zeros((classes, vectors.shape[1]), dtype=np.float32)
+    weight = np.zeros((classes, scaled.shape[1]), dtype=np.float32)
     bias = np.full(classes, offsets.min() - 10.0, dtype=np.float32)
     weight[present] = slopes
     bias[present] = offsets
@@ -159,11 +177,19 @@ def probe_accuracy(
 def _checked(vectors: Matrix | None) -> Matrix:
     if vectors is None:
         raise InputError("A student of kind linear or mlp needs vectors. Embed the texts first.")
-    if vectors.ndim != 2 or not np.isfinite(vectors).all():
+    if vectors.ndim != 2 or not all(
+        np.isfinite(vectors[part]).all() for part in _parts(len(vectors))
+    ):
         raise InputError(
             f"Vectors must be finite numbers of shape (texts, dimension), got shape {vectors.shape}."
         )
     return np.asarray(vectors, dtype=np.float32)
+
+
+def _parts(rows: int) -> Iterator[slice]:
+    """Yield slices of all rows, for results that would need much memory at once."""
+    for start in range(0, rows, _PART):
+        yield slice(start, start + _PART)
 
 
 def _scores(layers: Layers, vectors: Matrix) -> Matrix:
@@ -215,12 +241,10 @@ def _fit(
     classes = len(job.rows.classes)
     soft = job.rows.soft
     if soft is None:
-        return fit_logistic(vectors[rows], job.targets[rows], weights[rows], classes, strength)
+        return _fit_own(vectors[rows], job.targets[rows], weights[rows], classes, strength)
     positions, targets = np.nonzero(soft[rows] >= MIN_PROBABILITY)
     parts = soft[rows][positions, targets] * weights[rows][positions]
-    return fit_logistic(
-        vectors[rows][positions], targets.astype(np.int64), parts, classes, strength
-    )
+    return _fit_own(vectors[rows[positions]], targets.astype(np.int64), parts, classes, strength)
 
 
 def _train_mlp(job: Job, vectors: Matrix) -> tuple[Layers, Trained]:

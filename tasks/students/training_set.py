@@ -17,6 +17,8 @@ from tasks.writing.texts import content, read_samples, read_vectors
 
 SOFT = "label_soft"
 """Column with the probability of each class, in the order of the task's labels."""
+LEARNED = ("sample_id", "text", "label")
+"""Columns of texts that a student needs."""
 BEST = "label_best"
 """Column of a bundle with the most likely class by `label_soft`."""
 
@@ -75,10 +77,14 @@ def public_texts(
     student: StudentSpec,
 ) -> PublicTexts:
     """Return the texts at these indices by sample id, with their vectors if the student learns from vectors."""
-    texts = read_samples(tools, written)["text"].to_numpy()[list(indices)].tolist()
+    texts = (
+        read_samples(tools, written, ["sample_id", "text"])["text"]
+        .to_numpy()[list(indices)]
+        .tolist()
+    )
     if student.kind == "finetune":
         return PublicTexts(texts, None)
-    return PublicTexts(texts, read_vectors(tools, written)[list(indices)])
+    return PublicTexts(texts, read_vectors(tools, written, np.asarray(indices, dtype=np.int64)))
 
 
 def embedder_of(tools: Tools, student: StudentSpec) -> str:

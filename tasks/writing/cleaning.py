@@ -2,9 +2,9 @@
 
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from connectors.interfaces.languages import ENGLISH
 from connectors.interfaces.prompts import Prompt
@@ -17,6 +17,8 @@ from tasks.writing.several_texts import first_of_several
 ECHO_WORDS = 8
 MAX_NON_LATIN = 0.03
 MIN_FUNCTION_WORDS = 0.12
+CACHED = 512
+"""Instructions and examples whose words are kept."""
 
 _WORD = re.compile(r"\w+(?:'\w+)?")
 _BLANK_LINES = re.compile(r"\n{3,}")
@@ -62,8 +64,8 @@ class _Answer:
         return _words(self.text)
 
     @cached_property
-    def prompt_words(self) -> list[str]:
-        return _words(_instruction(self.prompt))
+    def prompt_words(self) -> tuple[str, ...]:
+        return _words_of(_instruction(self.prompt))
 
     @cached_property
     def letters(self) -> list[str]:
@@ -135,7 +137,7 @@ def _with_lines(text: str) -> str:
 
 def _first_text(text: str, prompt: Prompt, form: Form) -> tuple[str, bool]:
     """Return the first text of a completion, with its line breaks, and True if others follow it."""
-    prompt_words = frozenset(_words(_instruction(prompt)))
+    prompt_words = frozenset(_words_of(_instruction(prompt)))
     topic = _words(f"{prompt.label} {prompt.description} {prompt.attribute}")
     text = patterns.INVISIBLE.sub("", text.replace("\r\n", "\n"))
     for pattern, replacement in patterns.MARKUP:
@@ -202,6 +204,12 @@ def _words(text: str) -> list[str]:
     return _WORD.findall(_straight(text).casefold())
 
 
+@lru_cache(CACHED)
+def _words_of(text: str) -> tuple[str, ...]:
+    """Return the words of an instruction or example, which many prompts have in common."""
+    return tuple(_words(text))
+
+
 def _straight(text: str) -> str:
     return text.replace("\u2019", "'")
 
@@ -234,18 +242,24 @@ def _too_short(answer: _Answer) -> bool:
 
 
 def _echoes(answer: _Answer) -> bool:
-    return not _runs(answer.prompt_words, ECHO_WORDS).isdisjoint(_runs(answer.words, ECHO_WORDS))
+    return not _runs_of(answer.prompt_words).isdisjoint(_runs(answer.words, ECHO_WORDS))
 
 
-def _runs(words: list[str], size: int) -> set[str]:
+def _runs(words: Sequence[str], size: int) -> set[str]:
     return {" ".join(words[start : start + size]) for start in range(len(words) - size + 1)}
+
+
+@lru_cache(CACHED)
+def _runs_of(words: tuple[str, ...]) -> set[str]:
+    """Return the runs of an instruction's words; never change them."""
+    return _runs(words, ECHO_WORDS)
 
 
 def _copies(answer: _Answer) -> bool:
     text = f" {' '.join(answer.words)} "
     # A short example may occur in a new text by chance, so it counts only as the whole text.
     for example in (*answer.prompt.good, *answer.prompt.bad):
-        words = _words(example)
+        words = list(_words_of(example))
         if words == answer.words or (len(words) >= ECHO_WORDS and f" {' '.join(words)} " in text):
             return True
     return False

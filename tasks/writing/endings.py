@@ -30,6 +30,10 @@ def ends_in_the_middle(text: str, finish_reason: str) -> bool:
     )
 
 
+CUT_COLUMNS = ("plm", "text", "finish_reason")
+"""Columns that `count_cut` reads."""
+
+
 def count_cut(texts: pd.DataFrame) -> dict[str, int]:
     """Return the number of texts of each language model that end in the middle of a sentence."""
     is_cut = [

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from connectors.interfaces.artifacts import ArtifactRef, StepKey
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.embedding import Embedder, Matrix
-from connectors.interfaces.errors import ConfigError, FinalError, TemporaryError
+from connectors.interfaces.errors import ArtifactError, ConfigError, FinalError, TemporaryError
 from connectors.interfaces.models import LanguageModel
 from connectors.interfaces.traffic import Traffic, state_of, traffic_of
 from tasks.steps.reuse import declare_versions, make_once, step_key
@@ -188,7 +188,7 @@ def embed_samples(tools: Tools, written: TextTable) -> tuple[TextTable, str]:
     what = f"embed {written.plm} t={written.iteration}"
 
     def texts() -> list[str]:
-        return tools.artifacts.read_table(samples)["text"].tolist()
+        return tools.artifacts.read_table(samples, ["text"])["text"].tolist()
 
     vectors, why = embed_once(tools, tools.embedder, texts, (path, key), what)
     return replace(written, vectors=vectors), why
@@ -227,9 +227,14 @@ def reference_rows(tools: Tools, reference: Reference) -> tuple[pd.DataFrame, Ma
     return frame, tools.artifacts.read_matrix(ref)
 
 
-def read_samples(tools: Tools, written: Sequence[TextTable]) -> pd.DataFrame:
-    """Return the texts of several tables as one table, ordered by sample id."""
-    frames = [tools.artifacts.read_table(entry.samples)[list(ROW_TYPES)] for entry in written]
+def read_samples(
+    tools: Tools, written: Sequence[TextTable], columns: Sequence[str] = tuple(ROW_TYPES)
+) -> pd.DataFrame:
+    """Return the texts of several tables as one table, ordered by sample id.
+
+    `columns`: those that the caller needs, with sample_id among them; the others take most of the memory.
+    """
+    frames = [tools.artifacts.read_table(entry.samples, columns) for entry in written]
     return pd.concat(frames).sort_values("sample_id", ignore_index=True)
 
 
@@ -238,15 +243,38 @@ def first_of_equal(samples: pd.DataFrame) -> NDArray[np.bool_]:
     return ~(samples["label"] + "\x00" + samples["text"].map(normalised)).duplicated().to_numpy()
 
 
-def read_vectors(tools: Tools, written: Sequence[TextTable]) -> Matrix:
-    """Return the embeddings (texts, dimension) in the order of `read_samples`."""
-    ids = [tools.artifacts.read_table(entry.samples)["sample_id"].to_numpy() for entry in written]
-    parts = [
-        tools.artifacts.read_matrix(entry.vectors) for entry in written if entry.vectors is not None
+def read_vectors(
+    tools: Tools,
+    written: Sequence[TextTable],
+    chosen: NDArray[np.bool_] | NDArray[np.int64] | None = None,
+) -> Matrix:
+    """Return the embeddings (texts, dimension) in the order of `read_samples`.
+
+    `chosen`: mask or indices of the only texts whose embeddings are returned; no others are in memory at once.
+    """
+    ids = [
+        tools.artifacts.read_table(entry.samples, ["sample_id"])["sample_id"].to_numpy()
+        for entry in written
     ]
     # The order of `read_samples`: votes and vectors are joined by position.
-    order = np.argsort(np.concatenate(ids), kind="stable")
-    vectors: Matrix = np.concatenate(parts)[order]
+    rows = np.argsort(np.concatenate(ids), kind="stable")
+    if chosen is not None:
+        rows = rows[chosen]
+    by_row = np.argsort(rows, kind="stable")
+    ordered = rows[by_row]
+    vectors: Matrix | None = None
+    first = 0
+    for entry in written:
+        if entry.vectors is None:
+            continue
+        for block in tools.artifacts.read_matrix_blocks(entry.vectors):
+            if vectors is None:
+                vectors = np.empty((len(rows), block.shape[1]), dtype=np.float32)
+            start, end = np.searchsorted(ordered, [first, first + len(block)])
+            vectors[by_row[start:end]] = block[ordered[start:end] - first]
+            first += len(block)
+    if vectors is None or first != sum(map(len, ids)):
+        raise ArtifactError("Not every text has a vector. Embed the texts, then resume the run.")
     return vectors
 
 
@@ -263,7 +291,7 @@ def _request(tools: Tools, job: WriteJob) -> WritingRequest:
     earlier: set[str] = set()
     for ref in job.earlier:
         earlier.update(
-            normalised(text) for text in tools.artifacts.read_table(ref)["text"].tolist()
+            normalised(text) for text in tools.artifacts.read_table(ref, ["text"])["text"].tolist()
         )
     parents = _parents(tools, job)
     if job.copies:

@@ -70,7 +70,7 @@ def count_usable(tools: Tools, written: Sequence[TextTable]) -> dict[str, ClassC
     """Return the requested, completed and usable texts of each class."""
     counts: defaultdict[str, ClassCount] = defaultdict(ClassCount)
     for table in written:
-        samples = tools.artifacts.read_table(table.samples)
+        samples = tools.artifacts.read_table(table.samples, ["label", "plm", "text"])
         for label, plm, text in zip(samples["label"], samples["plm"], samples["text"], strict=True):
             count = counts[str(label)]
             count.texts.add(normalised(text))

@@ -5,7 +5,7 @@ ledger of a run, records each request, and ends the step.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from types import SimpleNamespace
@@ -97,8 +97,8 @@ class Recorder:
         self.artifacts.append((path, step_key("teach", {}, {})))
         raise StepEndedError
 
-    def read_table(self, ref: ArtifactRef) -> pd.DataFrame:
-        """Return six texts, or the terms of a vocabulary."""
+    def read_table(self, ref: ArtifactRef, _: Sequence[str] | None = None) -> pd.DataFrame:
+        """Return six texts with all columns, or the terms of a vocabulary."""
         if ref.step == "choose_terms":
             return pd.DataFrame({"number": [0, 1], "term": ["router", "invoice"], "count": [9, 8]})
         return sample_rows([f"text {number}" for number in range(6)], [*CLASSES] * 3, ref.path)
@@ -106,6 +106,10 @@ class Recorder:
     def read_matrix(self, ref: ArtifactRef) -> Any:
         """Return the vectors of six texts."""
         return 1 + np.eye(6, 4, dtype=np.float32)
+
+    def read_matrix_blocks(self, ref: ArtifactRef) -> Iterator[Any]:
+        """Yield the vectors of six texts."""
+        yield self.read_matrix(ref)
 
     def info(self, ref: ArtifactRef) -> dict[str, Any]:
         """Return no further facts about a table."""

@@ -12,6 +12,8 @@ from random import Random
 
 ORDER = 4
 DISCOUNT = 0.75
+SEARCHED = 32
+"""Words after a context that are searched at each draw; the first positions of more words are kept."""
 START = "<s>"
 END = "</s>"
 """Start and end of a text."""
@@ -60,6 +62,7 @@ class Ngrams:
         self._followers: dict[tuple[str, ...], list[str]] = defaultdict(list)
         self._counts = lru_cache(maxsize=None)(lambda context: Counter(self._followers[context]))
         self._likeliest = lru_cache(maxsize=None)(self._find_likeliest)
+        self._first_positions: dict[tuple[str, ...], frozenset[int]] = {}
         for text in texts:
             padded = (*[START] * (order - 1), *text, END)
             for position in range(order - 1, len(padded)):
@@ -68,7 +71,7 @@ class Ngrams:
 
     def _contexts(self, history: Sequence[str]) -> list[tuple[str, ...]]:
         """Return the known contexts at the end of a text's first words, the longest first."""
-        padded = (*[START] * (self.order - 1), *history)
+        padded = (*[START] * (self.order - 1), *history[-self.order :])
         contexts = (padded[len(padded) - length :] for length in range(self.order - 1, -1, -1))
         return [context for context in contexts if context in self._followers]
 
@@ -106,9 +109,23 @@ class Ngrams:
             words = self._followers[context]
             position = int(rng.random() * len(words))
             # Discounting takes D of each word's first occurrence, and passes it to the shorter context.
-            if not context or words.index(words[position]) < position or rng.random() >= DISCOUNT:
+            if not context or not self._is_first(context, position) or rng.random() >= DISCOUNT:
                 return words[position]
         return END
+
+    def _is_first(self, context: tuple[str, ...], position: int) -> bool:
+        """Return whether the word at a position after a context occurs nowhere before it."""
+        words = self._followers[context]
+        if len(words) <= SEARCHED:
+            return words.index(words[position]) == position
+        firsts = self._first_positions.get(context)
+        if firsts is None:
+            positions: dict[str, int] = {}
+            for index, word in enumerate(words):
+                positions.setdefault(word, index)
+            firsts = frozenset(positions.values())
+            self._first_positions[context] = firsts
+        return position in firsts
 
 
 def fit_likelihood(texts: Sequence[str]) -> Callable[[str], float]:

@@ -45,6 +45,9 @@ TOPIC_TEXTS = 150
 OPENING_RATE = 0.75
 """Share of the texts that open with the words of a label that the corpus does not have."""
 
+EXAMPLE_SETS = 128
+"""Sets of good examples whose words and models are kept."""
+
 MIN_WORDS = 8
 """Fewest words after which a text may end without the end of a sentence."""
 
@@ -117,7 +120,6 @@ class NgramModel:
         """Return a text of at most the prompt's number of words, and True if it ended by itself."""
         models = self._models_of(prompt)
         most = max(1, prompt.max_tokens)
-        good = _read(prompt.good)
         if isinstance(prompt, Cloze):
             return detokenise(_redraw(_words(prompt.source), prompt, models, rng)), True
         words: list[str] = []
@@ -131,7 +133,7 @@ class NgramModel:
             if label not in ("", *self._labels) and rng.random() < OPENING_RATE:
                 opening = _opening(label.replace("_", " "), rng)
             # As long as a random text; one word above the limit shows that the limit ended the text.
-            enough = min(most + 1, len(rng.choice(good or self._words)))
+            enough = min(most + 1, len(rng.choice(_read(prompt.good) or self._words)))
             words = _continue(opening, enough, models, rng)
         return detokenise(words[:most]), len(words) <= most
 
@@ -155,9 +157,10 @@ class NgramModel:
             # Stored once it is complete: another thread may write with it at once.
             self._topics[topic] = model
         models = [(self._general, 1 - LABEL_SHARE), (self._topics[topic], LABEL_SHARE)]
-        if good := _read(prompt.good):
+        good = _model_of_examples(prompt.good)
+        if good is not None:
             models = [(model, share * (1 - GOOD_SHARE)) for model, share in models]
-            models.append((Ngrams(good, order=3), GOOD_SHARE))
+            models.append((good, GOOD_SHARE))
         return models
 
     def _resembling(self, topic: str) -> list[list[str]]:
@@ -231,9 +234,19 @@ def _words(text: str) -> list[str]:
     return lower_starts(tokenise(text))
 
 
-def _read(texts: Sequence[str]) -> list[list[str]]:
+@lru_cache(EXAMPLE_SETS)
+def _read(texts: tuple[str, ...]) -> tuple[list[str], ...]:
     """Return the words of the texts that have any."""
-    return [words for text in texts if (words := _words(text))]
+    return tuple(words for text in texts if (words := _words(text)))
+
+
+@lru_cache(EXAMPLE_SETS)
+def _model_of_examples(texts: tuple[str, ...]) -> Ngrams | None:
+    """Return a model of examples, None if they have no words; many prompts show the same ones."""
+    good = _read(texts)
+    if not good:
+        return None
+    return Ngrams(good, order=3)
 
 
 def _plain(label: str) -> str:

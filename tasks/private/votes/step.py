@@ -69,12 +69,12 @@ def candidates(tools: Tools, written: Sequence[TextTable]) -> Candidates:
     Duplicates would split votes, and rounding would decide between equal texts (design: batch effects). The lowest
     sample id remains.
     """
-    samples = read_samples(tools, written)
+    samples = read_samples(tools, written, ["sample_id", "text", "label"])
     first = first_of_equal(samples)
     return Candidates(
         ids=samples["sample_id"].to_numpy(dtype=np.int64)[first],
         labels=samples["label"].to_numpy(dtype=str)[first],
-        vectors=read_vectors(tools, written)[first],
+        vectors=read_vectors(tools, written, first),
     )
 
 

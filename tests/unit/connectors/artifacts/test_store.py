@@ -71,6 +71,29 @@ def test_a_matrix_comes_back_bit_for_bit_in_blocks_or_in_one_piece(store, shape)
         assert (back.dtype, back.shape, ref.rows) == (np.float32, shape, shape[0])
         assert store.info(ref) == {"dimension": shape[1]}
         assert back.tobytes() == matrix.tobytes()
+        blocks = list(store.read_matrix_blocks(ref))
+        assert np.concatenate(blocks).tobytes() == matrix.tobytes()
+        assert {block.shape[1] for block in blocks} == {shape[1]}
+        assert not isinstance(arguments, np.ndarray) or len(blocks) == 1
+
+
+def test_some_columns_of_a_table_are_read_with_those_of_its_path_in_the_order_asked_for(store):
+    table = pd.DataFrame({"sample_id": [1, 2], "plm": ["a", "a"], "text": ["x", "y"]})
+    ref = store.write_table("runs/r/plm=a/samples.parquet", table, KEY)
+    for columns in (["text", "plm"], ["plm", "sample_id"], ["plm"]):
+        pd.testing.assert_frame_equal(store.read_table(ref, columns), table[columns])
+    with pytest.raises(KeyError, match="label"):
+        store.read_table(ref, ["label"])
+
+
+def test_blocks_of_a_matrix_that_is_replaced_during_reading_are_refused(store):
+    matrix = np.zeros((4, 2), np.float32)
+    ref = store.write_matrix("embeddings/m.parquet", [matrix, matrix], KEY)
+    blocks = store.read_matrix_blocks(ref)
+    next(blocks)
+    store.write_matrix("embeddings/m.parquet", [matrix + 1, matrix], KEY)
+    with pytest.raises(ArtifactError, match="damaged"):
+        list(blocks)
 
 
 def test_a_folder_comes_back_whole_and_replaces_the_old_one(store):

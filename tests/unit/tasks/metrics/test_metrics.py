@@ -1,3 +1,5 @@
+import tracemalloc
+
 import mpmath
 import numpy as np
 import pytest
@@ -183,3 +185,14 @@ def by_sixty_digits(a, b):
         values = mpmath.eigsy(cross * cross.T, eigvals_only=True)
         common = mpmath.fsum(mpmath.sqrt(max(value, 0)) for value in values)
         return float(apart + (rows_a**2).sum() + (rows_b**2).sum() - 2 * common)
+
+
+def test_measures_of_many_rows_hold_few_distances_at_once():
+    rows = np.random.default_rng(0).normal(size=(4096, 4)).astype(np.float32)
+    block = 8 * metrics._BLOCK * len(rows)
+    for measure in (mmd, precision_recall):
+        tracemalloc.start()
+        measure(rows, rows[:300])
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < 1.5 * block, measure.__name__

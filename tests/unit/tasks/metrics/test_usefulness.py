@@ -10,10 +10,12 @@ import pandas as pd
 import pytest
 from scipy.stats import binomtest
 
+from connectors.interfaces.errors import ArtifactError
 from connectors.interfaces.rows import RowsRef
 from flows.config.files import check_config
 from flows.engine.tools import RunName, RunTools
 from flows.methods.wasp.config import WaspConfig
+from tasks.evaluation import baseline as baseline_step
 from tasks.evaluation.baseline import (
     TOO_FEW,
     BaselineJob,
@@ -31,7 +33,7 @@ from tasks.steps.reuse import step_key
 from tasks.steps.values import Reference, TextTable
 from tasks.students.spec import StudentSpec
 from tasks.students.training_set import SOFT
-from tasks.writing.texts import embed_samples
+from tasks.writing.texts import embed_samples, read_samples, read_vectors
 from tests.support.runs.pipeline import SMALL
 from tests.support.runs.prepared_run import sample_rows
 
@@ -219,6 +221,36 @@ def test_both_sides_learn_from_equally_many_texts_with_one_student(desk: Desk, k
     assert baseline.zero_shot.value < 0.2 < 0.4 < baseline.guided.value
     again, _ = measure_baseline(desk.tools, job)
     assert again.reused
+
+
+def test_an_arm_has_a_limit_that_is_part_of_the_key_only_where_it_applies(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = desk.job(desk.written("many", 8), desk.written("right", 20))
+    below = measure_baseline(desk.tools, job)[0]
+    monkeypatch.setattr(baseline_step, "MAX_TEXTS", job.most_texts)
+    assert measure_baseline(desk.tools, job)[0].key == below.key
+    monkeypatch.setattr(baseline_step, "MAX_TEXTS", job.most_texts - 1)
+    limited = measure_baseline(desk.tools, job)[0]
+    assert limited.key != below.key
+    values = desk.tools.artifacts.read_json(limited)
+    assert values["texts"] == job.most_texts - 1
+
+
+def test_chosen_vectors_are_those_of_all_in_the_order_of_the_texts(desk: Desk) -> None:
+    # The second table has the lower numbers, so that the tables are not in the order of the texts.
+    first = desk.written("first", 3, keep=lambda table: table.assign(sample_id=table.index + 900))
+    second = desk.written("second", 4)
+    texts = read_samples(desk.tools, (first, second), ["sample_id", "text"])["text"].tolist()
+    expected = desk.tools.embedder.embed(texts)
+    vectors = read_vectors(desk.tools, (first, second))
+    assert vectors.tobytes() == expected.tobytes()
+    mask = np.arange(len(texts)) % 3 > 0
+    for chosen in (mask, np.array([5, 0, 0, len(texts) - 1])):
+        some = read_vectors(desk.tools, (first, second), chosen)
+        assert some.tobytes() == expected[chosen].tobytes()
+    with pytest.raises(ArtifactError, match="Not every text has a vector"):
+        read_vectors(desk.tools, (first, replace(second, vectors=None)))
 
 
 def test_zero_shot_texts_are_thinned_to_what_the_run_kept_whatever_shares_private_rows_chose(

@@ -5,8 +5,10 @@ import json
 import re
 import warnings
 
+import numpy as np
 import pandas as pd
 import pytest
+from sklearn.feature_extraction.text import TfidfVectorizer
 
 from flows.audit import text
 from flows.audit.run import page_of
@@ -52,6 +54,28 @@ def test_quality_is_stated_by_class() -> None:
 )
 def test_few_texts_have_no_copies(texts: list[str], copies: list[bool]) -> None:
     assert near_copies(texts) == copies
+
+
+def test_copies_are_those_of_all_products_of_all_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    draws = np.random.default_rng(0)
+    words = [f"word{number}" for number in range(60)]
+    frequencies = 1 / np.arange(1, 61)
+    drawn = draws.choice(words, (300, 12), p=frequencies / frequencies.sum())
+    texts = [" ".join(row) for row in drawn]
+    # Copies with one word in twelve replaced, by a frequent or a rare one.
+    for number in range(60):
+        copied = texts[number].split()
+        copied[number % 12] = words[number]
+        texts.append(" ".join(copied))
+    vectors = TfidfVectorizer().fit_transform(texts)
+    products = (vectors @ vectors.T).toarray()
+    np.fill_diagonal(products, 0)
+    expected = (products >= text_browser.NEAR_COPY).any(axis=1).tolist()
+    assert 20 < sum(expected) < 340
+    assert near_copies(texts) == expected
+    monkeypatch.setattr(text_browser, "_PRODUCTS", 500)
+    monkeypatch.setattr(text_browser, "_PAIRS", 7)
+    assert near_copies(texts) == expected
 
 
 def test_a_large_set_is_shown_evenly_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
