@@ -29,6 +29,8 @@ from flows.engine.server import serve_others
 from flows.runtime.state_folder import ledger_address, state_folder
 
 REGISTER_SECONDS = 300
+START_HERE = "/v2/deployments?tags=%5B%22start-here%22%5D"
+"""List of the deployments with which a person begins."""
 ENDED = "The stack was stopped (make down) during this run. Retry reuses finished steps."
 
 
@@ -194,7 +196,7 @@ def _summary(settings: Settings) -> Iterator[str]:
         access = f"user {settings.account[0]}, password of WASP_AUTH"
     yield from (
         "",
-        f"Prefect    {settings.prefect}        start and watch runs",
+        f"Prefect    {settings.prefect}{START_HERE}        start and watch runs",
         f"MLflow     {settings.mlflow}/#/experiments?{AS_TRAINING}        compare experiments",
         f"access     {access}",
         f"databases  {settings.database_reason or 'as at the start'}",
