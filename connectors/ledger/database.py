@@ -233,8 +233,9 @@ def reported() -> Iterator[None]:
 @contextmanager
 def _transaction(engine: Engine, options: _Options) -> Iterator[Connection]:
     with ExitStack() as stack:
+        # Before `reported`: a server that is away has locked nothing.
+        db = stack.enter_context(_connect(engine)).execution_options(**options)
         with reported():  # SQLite waits here, PostgreSQL at the first locked row
-            db = stack.enter_context(_connect(engine)).execution_options(**options)
             stack.enter_context(db.begin())
         yield db
 

@@ -117,11 +117,13 @@ def test_a_ledger_waits_for_a_server_that_it_has_reached(
         read(store)
     with ThreadPoolExecutor(1) as thread:
         waiting = thread.submit(read, store)
-        time.sleep(2)
+        # Longer than the wait after which another process is said to have locked the ledger.
+        time.sleep(4)
         assert not waiting.done()
         with running(folder):
             waiting.result(30)
     assert caplog.text.count("does not answer. Waiting at most 60 seconds") == 1
+    assert "has locked" not in caplog.text
     monkeypatch.setattr(database, "AWAY_SECONDS", 1)
     with pytest.raises(LedgerError, match="Nothing was spent"):
         read(store)
