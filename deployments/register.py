@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from prefect.client.orchestration import SyncPrefectClient, get_client
-from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
+from prefect.client.schemas.actions import DeploymentUpdate, WorkPoolCreate, WorkPoolUpdate
 from prefect.client.schemas.responses import DeploymentResponse
 from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 
@@ -17,7 +17,7 @@ from connectors.interfaces.errors import WaspError
 from connectors.interfaces.json_values import Json
 from connectors.interfaces.redaction import redact
 from deployments.automations import declare
-from deployments.registry import POOL, PREFECT_FILE, deployments
+from deployments.registry import POOL, PREFECT_FILE, Deployment, deployments
 
 MAX_RUNS = 2
 """Runs at once: a run uses all cores for embeddings and training. Edit the limit of the work pool on the server."""
@@ -39,23 +39,38 @@ def main() -> int:
 
 def register(client: SyncPrefectClient) -> Iterator[str]:
     """Write missing and outdated deployments with `prefect deploy`; yield the lines to print."""
-    versions = {deployment.name: deployment.version for deployment in deployments()}
-    stored = {name: _read(client, name) for name in versions}
+    declared = {deployment.name: deployment for deployment in deployments()}
+    stored = {name: _read(client, name) for name in declared}
     new = [name for name, deployment in stored.items() if deployment is None]
     present = {name: deployment for name, deployment in stored.items() if deployment}
     # An unchanged version is not written again: values that a person edited on the server stay.
-    outdated = [name for name in present if present[name].version != versions[name]]
+    outdated = [name for name in present if not _is_current(present[name], declared[name])]
     _deploy([*new, *outdated])
+    for name in (*new, *outdated):
+        _store_schema(client, declared[name])
     # `prefect deploy` activates a deployment that a person has paused.
     for deployment in present.values():
         if deployment.paused:
             client.pause_deployment(deployment.id)
     written = len(new) + len(outdated)
-    yield f"deployments: {written} registered, {len(versions) - written} unchanged"
+    yield f"deployments: {written} registered, {len(declared) - written} unchanged"
     if new:
         yield f"  new: {', '.join(new)}"
     if outdated:
         yield f"  updated: {', '.join(outdated)}. Values that were edited on the server are replaced, schedules stay"
+
+
+def _is_current(stored: DeploymentResponse, declared: Deployment) -> bool:
+    """Return whether the server has this version, with its own form; false after an interrupted registration."""
+    has_form = not declared.has_own_form or stored.parameter_openapi_schema == declared.schema
+    return stored.version == declared.version and has_form
+
+
+def _store_schema(client: SyncPrefectClient, declared: Deployment) -> None:
+    """Store the form of a deployment that has its own; `prefect deploy` stores the form of its flow."""
+    if declared.has_own_form:
+        update = DeploymentUpdate(parameter_openapi_schema=declared.schema)
+        client.update_deployment(client.read_deployment_by_name(declared.name).id, update)
 
 
 def pool_template() -> Json:

@@ -18,7 +18,7 @@ from connectors.interfaces.json_values import Json
 from flows.catalog import flows
 from flows.config.extends import FLOW_KEY, SHIPPED, merge, read_layers
 from flows.config.files import check_config
-from flows.config.form import SERVER_CHECKS
+from flows.config.form import SERVER_CHECKS, without_drawing
 from flows.runtime.state_folder import state_folder
 
 PREFECT_FILE = Path(__file__).with_name("prefect.yaml")
@@ -69,11 +69,23 @@ class Deployment:
             group.pop(last, None)
         return {"config": values}
 
+    @cached_property
+    def schema(self) -> Json:
+        """JSON schema of its parameters; the form does not draw the fields in `undrawn` of the entry."""
+        whole: Json = parameter_schema(self.flow).model_dump(mode="json")
+        if not self.has_own_form:
+            return whole
+        return without_drawing(whole, self.entry["undrawn"])
+
+    @property
+    def has_own_form(self) -> bool:
+        """True if its form differs from that of its flow."""
+        return "undrawn" in self.entry
+
     @property
     def version(self) -> str:
         """Digest (12 hexadecimal digits) of all that a server stores of it."""
-        schema = parameter_schema(self.flow).model_dump(mode="json")
-        parts = [self.entry, self.parameters, schema, [str(check) for check in SERVER_CHECKS]]
+        parts = [self.entry, self.parameters, self.schema, [str(check) for check in SERVER_CHECKS]]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
 
 

@@ -4,6 +4,7 @@ import hashlib
 import logging
 import os
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -21,7 +22,7 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from connectors.artifacts.atomic_files import use_write_ahead_log
@@ -33,6 +34,12 @@ WAIT_SECONDS = 600
 """Longest wait for a lock."""
 NOTICE_SECONDS = 3.0
 """Wait after which the user learns why nothing happens."""
+AWAY_SECONDS = 60
+"""Longest wait for a server that is away."""
+RETRY_SECONDS = 1.0
+AWAY = "The privacy ledger's server does not answer. Waiting at most %d seconds."
+_reached: set[URL] = set()
+"""Servers that this process has reached."""
 VERSION = select(BOOK.c.version).where(BOOK.c.id == 1)
 # Any constant; all versions must use the same one, or two of them would create the tables at once.
 _SETUP_LOCK = 7_420_719_371
@@ -226,10 +233,35 @@ def reported() -> Iterator[None]:
 @contextmanager
 def _transaction(engine: Engine, options: _Options) -> Iterator[Connection]:
     with ExitStack() as stack:
+        # Before `reported`: a server that is away has locked nothing.
+        db = stack.enter_context(_connect(engine)).execution_options(**options)
         with reported():  # SQLite waits here, PostgreSQL at the first locked row
-            db = stack.enter_context(engine.connect()).execution_options(**options)
             stack.enter_context(db.begin())
         yield db
+
+
+def _connect(engine: Engine) -> Connection:
+    """Return a connection; wait for a server that this process has reached before, and that is away now.
+
+    A server restarts in seconds, and a run that reaches a release then has nothing else to do. One that was never
+    reached is more likely a wrong address.
+    """
+    deadline = time.monotonic() + AWAY_SECONDS
+    is_told = False
+    while True:
+        try:
+            connection = engine.connect()
+        except OperationalError:
+            if engine.url not in _reached or time.monotonic() > deadline:
+                raise
+        else:
+            if engine.dialect.name == "postgresql":
+                _reached.add(engine.url)
+            return connection
+        if not is_told:
+            _log.warning(AWAY, AWAY_SECONDS)
+            is_told = True
+        time.sleep(RETRY_SECONDS)
 
 
 def _engine(url: URL, arguments: dict[str, object]) -> Engine:
@@ -253,7 +285,7 @@ def _begin_sqlite(db: Connection) -> None:
 
 def _prepare(engine: Engine, shown: str) -> None:
     version = None
-    with engine.connect() as db, db.begin():
+    with _connect(engine) as db, db.begin():
         if inspect(db).has_table(BOOK.name):
             version = db.execute(VERSION).scalar()
     if version is None or version < SCHEMA:

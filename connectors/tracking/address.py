@@ -9,6 +9,8 @@ from connectors.interfaces.errors import ConfigError
 
 PROBE_SECONDS = 1.5
 """Maximum duration of `reachable`: half of it for the connection, half for the first byte."""
+AS_TRAINING = "workflowType=machine_learning"
+"""Part of a link that opens MLflow's pages of model training; without it they are those of chats."""
 _PORTS = {"http": 80, "https": 443, "postgresql": 5432}
 _HELLOS = {
     "http": b"HEAD /health HTTP/1.0\r\n\r\n",
@@ -82,7 +84,7 @@ def page(uri: str, experiment: str, run: str) -> str | None:
     base = urlunsplit(
         (parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", "")
     )
-    return f"{base}/#/experiments/{experiment}/runs/{run}"
+    return f"{base}/#/experiments/{experiment}/runs/{run}?{AS_TRAINING}"
 
 
 def reachable(uri: str) -> bool:

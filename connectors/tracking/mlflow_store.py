@@ -21,6 +21,7 @@ from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import MissingPackageError
 from connectors.interfaces.json_values import Json
 from connectors.interfaces.progress import chunks
+from connectors.tracking.address import AS_TRAINING
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -33,8 +34,12 @@ NOTE = "note"
 NOTE_TAG = "mlflow.note.content"
 COLUMNS = (
     "metrics.`privacy/epsilon_total`",
+    "metrics.`privacy/epsilon_added`",
     "metrics.`texts/fid`",
     "metrics.`student/accuracy`",
+    "metrics.`baseline/zero_shot_accuracy`",
+    "metrics.`baseline/chance`",
+    "tags.`wasp.seed`",
     "tags.`wasp.degraded`",
 )
 VIEW = "wasp"
@@ -177,7 +182,8 @@ class MlflowStore:
         is_ours = not present or self.files.get(NOTE) == digest(present)[:_SHA_DIGITS]
         if is_ours and not (present and present.startswith(text)):
             self.reopen()
-            runs = f"[All runs of this experiment](#/experiments/{self.experiment}/runs?viewStateShareKey={VIEW})"
+            address = f"#/experiments/{self.experiment}/runs?viewStateShareKey={VIEW}&{AS_TRAINING}"
+            runs = f"[All runs of this experiment]({address})"
             note = "\n\n".join(filter(None, (text, link, runs)))
             self.client.set_tag(self.run_id, NOTE_TAG, note)
             self._record(NOTE, digest(note)[:_SHA_DIGITS])
@@ -305,11 +311,8 @@ def _experiment(client: MlflowClient, name: str, artifact_root: str | None) -> s
             if client.get_experiment_by_name(name) is None:
                 raise
         experiment = client.get_experiment_by_name(name)
-    if VIEW_TAG not in experiment.tags:
-        view = {
-            "name": VIEW_NAME,
-            "createdAt": 0,
-            "state": json.dumps({"selectedColumns": COLUMNS}),
-        }
+    view = {"name": VIEW_NAME, "createdAt": 0, "state": json.dumps({"selectedColumns": COLUMNS})}
+    # An earlier version had fewer columns.
+    if experiment.tags.get(VIEW_TAG) != json.dumps(view):
         client.set_experiment_tag(experiment.experiment_id, VIEW_TAG, json.dumps(view))
     return str(experiment.experiment_id)

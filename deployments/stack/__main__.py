@@ -12,8 +12,9 @@ import httpx
 
 from connectors.artifacts.atomic_files import locked, write_text_whole
 from connectors.interfaces.errors import ConfigError, WaspError
-from connectors.tracking.address import redact
+from connectors.tracking.address import AS_TRAINING, redact
 from deployments.registry import POOL
+from deployments.stack import postgres
 from deployments.stack.programs import (
     HOST,
     Settings,
@@ -28,6 +29,8 @@ from flows.engine.server import serve_others
 from flows.runtime.state_folder import ledger_address, state_folder
 
 REGISTER_SECONDS = 300
+START_HERE = "/v2/deployments?tags=%5B%22start-here%22%5D"
+"""List of the deployments with which a person begins."""
 ENDED = "The stack was stopped (make down) during this run. Retry reuses finished steps."
 
 
@@ -61,11 +64,18 @@ def up() -> Iterator[str]:
             end(stack_processes(folder), seconds=10)
             _check_ports(settings)
             (folder / "mlflow_accounts.db").unlink(missing_ok=True)
-            supervisor.launch(programs(settings), stack_environment(settings))
+            if settings.database_kind == "postgresql":
+                postgres.create_cluster(folder)
+            accounts = {postgres.NAME: postgres.account_name()}
+            supervisor.launch(programs(settings), stack_environment(settings), accounts)
             write_text_whole(folder / "settings.json", settings.model_dump_json(), private=True)
             _write_shell_file(settings)
         if settings.auth:
             serve_others(home)
+        if settings.database_kind == "postgresql":
+            yield supervisor.start(postgres.NAME)
+            supervisor.wait(postgres.NAME, lambda: postgres.is_ready(folder))
+            postgres.create_databases(folder)
         for server in ("prefect", "mlflow"):
             yield supervisor.start(server)
         supervisor.wait("prefect", lambda: _is_healthy(f"{settings.prefect}/api/health"))
@@ -97,6 +107,7 @@ def down() -> Iterator[str]:
             yield f"{crashed} active runs were marked crashed; Retry continues them"
         supervisor.stop("mlflow")
         supervisor.stop("prefect")
+        supervisor.stop(postgres.NAME)
         # supervisord, and what it left.
         end(stack_processes(folder), seconds=20)
         for name in ("settings.json", "env"):
@@ -185,9 +196,10 @@ def _summary(settings: Settings) -> Iterator[str]:
         access = f"user {settings.account[0]}, password of WASP_AUTH"
     yield from (
         "",
-        f"Prefect    {settings.prefect}        start and watch runs",
-        f"MLflow     {settings.mlflow}        compare experiments",
+        f"Prefect    {settings.prefect}{START_HERE}        start and watch runs",
+        f"MLflow     {settings.mlflow}/#/experiments?{AS_TRAINING}        compare experiments",
         f"access     {access}",
+        f"databases  {settings.database_reason or 'as at the start'}",
         f"ledger     {redact(ledger_address(settings.home))}",
         f"files      {settings.home} (state), {settings.folder / 'logs'} (logs)",
         f"data       {settings.data} (base of relative paths in forms; change it with WASP_DATA)",

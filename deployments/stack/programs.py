@@ -6,17 +6,21 @@ import secrets
 import sys
 from base64 import urlsafe_b64encode
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from connectors.artifacts.atomic_files import write_text_whole
+from connectors.interfaces.errors import ConfigError
 from connectors.tracking.address import default_uri
 from deployments.registry import POOL
+from deployments.stack import postgres
 from flows.config.files import check_config
 from flows.runtime.state_folder import DEFAULTS, HEARTBEAT
 
 HOST = "127.0.0.1"
+KEYS = "kept.json"
+"""File with the keys of the servers, which the first start writes."""
 ELSEWHERE = (
     "PREFECT_API_",
     "PREFECT_PROFILE",
@@ -25,6 +29,9 @@ ELSEWHERE = (
     "WASP_AUTH",
 )
 """Beginnings of variables in the user's shell that would redirect the stack's programs."""
+OWN_DATABASES = ("PREFECT_SERVER_DATABASE_CONNECTION_URL", "MLFLOW_BACKEND_STORE_URI")
+"""Variables with databases of the user, which replace those of the stack."""
+DatabaseKind = Literal["postgresql", "sqlite"]
 
 
 class Settings(BaseModel):
@@ -39,6 +46,9 @@ class Settings(BaseModel):
     prefect_port: int = Field(4200, alias="PREFECT_PORT", ge=1, le=65535)
     mlflow_port: int = Field(5000, alias="MLFLOW_PORT", ge=1, le=65535)
     auth: str = Field("", alias="WASP_AUTH", repr=False, description="user:password, or empty")
+    # Not `database`, which stacks of earlier versions stored.
+    database_kind: DatabaseKind = Field("sqlite", alias="WASP_DATABASE")
+    database_reason: str = ""
 
     @property
     def folder(self) -> Path:
@@ -80,7 +90,40 @@ class Settings(BaseModel):
 def settings_of(home: Path) -> Settings:
     """Return the settings of the variables that are not empty; ConfigError for an invalid one."""
     requested = {name: value for name, value in os.environ.items() if value}
-    return check_config(Settings, {"WASP_DATA": Path.cwd(), **requested, "home": home}, "make up")
+    values = {"WASP_DATA": Path.cwd(), **requested, "home": home}
+    # Checked before the database is chosen: a wrong value is reported first.
+    check_config(Settings, values, "make up")
+    kind, reason = choose_database(home / "stack", requested.get("WASP_DATABASE", ""))
+    chosen = {"WASP_DATABASE": kind, "database_reason": reason}
+    return check_config(Settings, values | chosen, "make up")
+
+
+def choose_database(folder: Path, requested: str) -> tuple[str, str]:
+    """Return the database of a stack and what `make up` says of it; `requested`: WASP_DATABASE, or empty.
+
+    PostgreSQL where it is installed. A stack keeps the database of its first start: its flow runs, schedules and blocks
+    are there.
+    """
+    if all(os.environ.get(name) for name in OWN_DATABASES):
+        return "sqlite", f"those of {' and '.join(OWN_DATABASES)}"
+    missing = postgres.explain_missing(folder)
+    one_run = "SQLite, for one run at once"
+    if requested == "sqlite":
+        return "sqlite", f"{one_run}, as WASP_DATABASE says"
+    if (requested == "postgresql" or postgres.has_cluster(folder)) and missing:
+        raise ConfigError(
+            f"The databases of this stack are in PostgreSQL, but {missing}. Mend this, or run make up WASP_DATABASE="
+            "sqlite: flow runs, schedules and blocks in PostgreSQL are then not shown"
+        )
+    if requested == "postgresql" or postgres.has_cluster(folder):
+        return "postgresql", f"PostgreSQL, in {postgres.cluster_path(folder)}"
+    if missing:
+        return "sqlite", f"{one_run}, because {missing}"
+    if (folder / KEYS).exists():
+        return "sqlite", (
+            f"{one_run}, as before; docs/guides/prefect.md describes the change to PostgreSQL"
+        )
+    return "postgresql", f"PostgreSQL, in {postgres.cluster_path(folder)}"
 
 
 def stored_settings(folder: Path) -> Settings:
@@ -103,7 +146,10 @@ def programs(settings: Settings) -> dict[str, list[str]]:
         mlflow += ["--app-name", "basic-auth"]
     worker = [*python, "prefect", "worker", "start", "--pool", POOL, "--type", "process"]
     worker += ["--name", "local", "--install-policy", "never"]
-    return {"prefect": prefect, "mlflow": mlflow, "worker": worker}
+    servers = {"prefect": prefect, "mlflow": mlflow, "worker": worker}
+    if settings.database_kind == "postgresql":
+        return {postgres.NAME: postgres.command(settings.folder), **servers}
+    return servers
 
 
 def client_environment(settings: Settings) -> dict[str, str]:
@@ -129,7 +175,8 @@ def client_environment(settings: Settings) -> dict[str, str]:
 def stack_environment(settings: Settings) -> dict[str, str]:
     """Return the variables of every program: the user's, without telemetry and profiles, and those of the stack.
 
-    Without a database of the user, Prefect and MLflow use the SQLite files of runs without a server.
+    Without a database of the user, Prefect and MLflow use those of the stack's PostgreSQL, or the SQLite files of runs
+    without a server.
     """
     keys = stack_secrets(settings.folder)
     quiet = {
@@ -139,6 +186,12 @@ def stack_environment(settings: Settings) -> dict[str, str]:
         "PREFECT_SERVER_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{settings.home}/prefect/prefect.db",
         "MLFLOW_BACKEND_STORE_URI": default_uri(settings.home),
     }
+    if settings.database_kind == "postgresql":
+        addresses = (
+            postgres.url("asyncpg", "prefect", settings.folder),
+            postgres.url("psycopg2", "mlflow", settings.folder),
+        )
+        databases = dict(zip(OWN_DATABASES, addresses, strict=True))
     inherited = {
         name: value for name, value in os.environ.items() if not name.startswith(ELSEWHERE)
     }
@@ -187,7 +240,7 @@ def _write_mlflow_auth(folder: Path) -> Path:
 def stack_secrets(folder: Path) -> dict[str, str]:
     """Return the keys with which the servers encrypt and sign; create them if missing."""
     # Kept over restarts: with other keys, stored Secret blocks and sessions could not be read.
-    file = folder / "kept.json"
+    file = folder / KEYS
     if not file.exists():
         encryption = urlsafe_b64encode(os.urandom(32)).decode()
         created = {"mlflow_secret": secrets.token_urlsafe(24), "encryption_key": encryption}

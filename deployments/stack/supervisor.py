@@ -16,6 +16,7 @@ import psutil
 
 from connectors.artifacts.atomic_files import write_text_whole
 from connectors.interfaces.errors import WaspError
+from deployments.stack import postgres
 
 MARK = "WASP_STACK"
 """Variable with the stack's folder. It finds the runs of a worker, which have their own sessions and outlive it."""
@@ -42,6 +43,7 @@ startsecs = 2
 startretries = 5
 stopasgroup = true
 stopwaitsecs = 60
+stopsignal = {signal}
 redirect_stderr = true
 stdout_logfile = %(here)s/logs/{name}.log
 stdout_logfile_maxbytes = 10MB
@@ -76,20 +78,32 @@ class Supervisor:
         except (OSError, ConnectionError):
             return {}
 
-    def launch(self, programs: Mapping[str, Sequence[str]], environment: Mapping[str, str]) -> None:
-        """Start supervisord with these commands, none of which runs yet; all have these variables."""
+    def launch(
+        self,
+        programs: Mapping[str, Sequence[str]],
+        environment: Mapping[str, str],
+        accounts: Mapping[str, str],
+    ) -> None:
+        """Start supervisord with these commands, none of which runs yet; all have these variables.
+
+        `accounts`: the account of a program that must not run as root.
+        """
         (self.folder / "logs").mkdir(mode=0o700, exist_ok=True)
         file = self.folder / "supervisord.conf"
         sections = [_HEAD.format(socket=_escaped(self.socket))]
         for name, command in programs.items():
             script = f"export {PROGRAM}={name}; exec {shlex.join(command)}"
-            # Children of a server that was killed still use its port; a worker's runs go on.
-            if name != "worker":
+            # Children of a server that was killed still use its port. A worker's runs go on; PostgreSQL's end with it.
+            if name not in ("worker", postgres.NAME):
                 ending = shlex.join([sys.executable, "-m", __name__, str(self.folder), name])
                 script = f"{ending}; {script}"
-            sections.append(
-                _PROGRAM.format(name=name, command=_escaped(shlex.join(["/bin/sh", "-c", script])))
-            )
+            shell = _escaped(shlex.join(["/bin/sh", "-c", script]))
+            # PostgreSQL waits for its clients after TERM.
+            signal = "INT" if name == postgres.NAME else "TERM"
+            section = _PROGRAM.format(name=name, command=shell, signal=signal)
+            if account := accounts.get(name):
+                section += f"user = {account}\ndirectory = /\n"
+            sections.append(section)
         write_text_whole(file, "".join(sections), private=True)
         marked = {**environment, MARK: str(self.folder), "PYTHONUNBUFFERED": "1"}
         command = [sys.executable, "-m", "supervisor.supervisord", "-c", str(file)]

@@ -16,7 +16,7 @@ from connectors.interfaces.text_forms import label_form
 from flows.cli.class_choice import ClassChoice, declare_classes
 from flows.cli.common import Output, command, command_group
 from flows.runtime.state_folder import current_user, open_to_others, state_folder
-from flows.runtime.stores import open_ledger, open_zone
+from flows.runtime.stores import DEFAULT_CAP, open_ledger, open_zone
 
 if TYPE_CHECKING:
     from connectors.ledger.ledger import PrivacyLedger
@@ -232,7 +232,15 @@ def register(name: str, view: DatasetView, epsilon: float | None, protects: str 
             unit,
         )
     notify_owner(ledger, dataset, home)
-    return _description(ledger, name)
+    description = _description(ledger, name)
+    old = (status.cap, status.delta)
+    if epsilon is not None and status.cap not in (None, epsilon) and old != DEFAULT_CAP:
+        # The ledger recognises records: they may have another name, and a cap of their own.
+        description["warnings"].append(
+            f"the cap of '{dataset}' was epsilon {status.cap:g} and is now {epsilon:g}, for every name of its records. "
+            f"Restore it with: wasp budget cap {dataset} --epsilon {status.cap:g}"
+        )
+    return description
 
 
 OWNERS_NUMBERS = ("rows", "left_out_rows", "noticed", "not_utf8", "cut", "files")

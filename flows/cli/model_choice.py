@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 from collections.abc import Sequence
 from importlib.util import find_spec
 from urllib.error import URLError
@@ -11,8 +10,8 @@ from urllib.request import urlopen
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.json_values import Json
 from connectors.interfaces.redaction import redact
-from connectors.models.base import registry
 from connectors.models.transformers import smollm2
+from flows.config.models import requested_plm
 
 LOCAL_SERVERS = {"Ollama": "http://127.0.0.1:11434/v1", "vLLM": "http://127.0.0.1:8000/v1"}
 KEYS = {
@@ -90,21 +89,14 @@ def _plms(models: Sequence[str], fields: Json) -> list[Json]:
 
 
 def _named(entry: str) -> Json:
-    connector, separator, model = entry.partition(":")
-    known = sorted(registry.connectors())
-    if not separator or not model or connector not in known:
-        raise ConfigError(
-            f"--model: '{entry}' is not CONNECTOR:MODEL with one of the connectors {', '.join(known)}. "
-            "For example --model openai:gpt-4o-mini"
-        )
-    return _plm(connector, model)
+    try:
+        return requested_plm(entry)
+    except ValueError as error:
+        raise ConfigError(f"--model: {error}. For example --model openai:gpt-4o-mini") from None
 
 
 def _plm(connector: str, model: str, **fields: str) -> Json:
-    # The name of a model becomes part of artifact paths: file name characters, at most 40.
-    last_part = model.rstrip("/").rpartition("/")[2]
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", last_part).strip("-._")[:40] or connector
-    return {"name": name, "connector": connector, "model": model, **fields}
+    return requested_plm(f"{connector}:{model}") | fields
 
 
 def _models_of(url: str) -> list[str]:

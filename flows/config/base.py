@@ -11,12 +11,13 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from connectors.interfaces.addresses import BaseFolder, TaskName
+from connectors.interfaces.json_values import Json
 from connectors.interfaces.money import format_dollars
 from flows.config.execution import Evaluation, Execution, Export, Limits, StudentChoice, Tracking
-from flows.config.form import SET, Rule, Rules, Strict, tasks, without_null
+from flows.config.form import SET, Rule, Rules, Strict, tasks, without_empty, without_null
 from flows.config.identity import BY_CONTENT, NOT_IDENTITY
 from flows.config.method import AnyMethod, PlannedCalls, declared_earlier
-from flows.config.models import PAID, EmbedderChoice, Plm
+from flows.config.models import PAID, EmbedderChoice, Plm, requested_plm
 from flows.config.privacy import Calibration, LossPolicy, Privacy
 from flows.config.rows import PartiesChoice, PrivateRows, Rows
 from tasks.private.votes.promise import Paper
@@ -27,7 +28,15 @@ NO_ROWS = "this flow uses no private data. Remove this group"
 class AnyConfig(Strict):
     """Configuration of a run of any method, with or without private data."""
 
-    first = ("private", "privacy", "method", "execution", "task")
+    first: ClassVar[tuple[str, ...]] = (
+        "private",
+        "privacy",
+        "method",
+        "execution",
+        "plms_used",
+        "task",
+        "test",
+    )
     hidden: ClassVar[dict[str, str]] = dict.fromkeys(("private", "parties"), NO_ROWS)
 
     is_whole = True
@@ -36,7 +45,7 @@ class AnyConfig(Strict):
 
     task: Annotated[TaskName, BY_CONTENT] = Field(
         json_schema_extra=tasks,
-        description="Name of a shipped task, or path of your own task file.",
+        description="Shipped task, or path of your own task file.",
     )
     data_root: Annotated[BaseFolder | None, NOT_IDENTITY] = Field(
         None, description="Base folder for relative paths of data and models."
@@ -57,7 +66,10 @@ class AnyConfig(Strict):
         min_length=1, description="Language models that generate texts (K in the paper)."
     )
     plms_used: Annotated[list[str] | None, BY_CONTENT] = Field(
-        None, min_length=1, description="Names of the models to use, for comparisons. Empty: all."
+        None,
+        title="Models",
+        description="Names of the models in `plms` to use, or further ones as CONNECTOR:MODEL, such as "
+        "openai:gpt-4o-mini. Empty: all of `plms`.",
     )
     embedder: EmbedderChoice = EmbedderChoice()
     privacy: LossPolicy = LossPolicy()
@@ -155,23 +167,28 @@ class AnyConfig(Strict):
 
     @model_validator(mode="before")
     @classmethod
+    def _leave_out_empty(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        return without_empty(values, {"test": Rows, "public": Rows})
+
+    @model_validator(mode="before")
+    @classmethod
     def _select_plms(cls, values: Any) -> Any:
         # Before validation: a model that is not used needs no valid settings. Other errors come later.
         if not isinstance(values, dict):
             return values
         used = values.get("plms_used")
         plms = values.get("plms")
+        # A form sends an empty list for none.
+        if used == []:
+            return {name: value for name, value in values.items() if name != "plms_used"}
         if not isinstance(used, list) or not isinstance(plms, list):
             return values
-        names = [_name_of(plm) for plm in plms]
-        unknown = [name for name in used if name not in names]
-        if unknown:
-            raise ValueError(
-                f"plms_used: there is no PLM {unknown[0]!r}. Choose from {', '.join(map(str, names))}"
-            )
-        return values | {
-            "plms": [plm for plm, name in zip(plms, names, strict=True) if name in used]
-        }
+        chosen = [plm for plm in plms if not _names_of(plm).isdisjoint(map(str, used))]
+        known = set().union(*map(_names_of, chosen))
+        further = [_further_plm(entry, plms) for entry in map(str, used) if entry not in known]
+        return values | {"plms": [*chosen, *further]}
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -203,11 +220,22 @@ class AnyConfig(Strict):
         return self
 
 
-def _name_of(plm: object) -> object:
-    """Return the name of a model before validation."""
-    if isinstance(plm, dict):
-        return plm.get("name")
-    return getattr(plm, "name", None)
+def _names_of(plm: object) -> set[str]:
+    """Return what `plms_used` may call a model: its name, and CONNECTOR:MODEL; before or after validation."""
+    fields = plm if isinstance(plm, dict) else getattr(plm, "__dict__", {})
+    return {str(fields.get("name")), f"{fields.get('connector')}:{fields.get('model')}"}
+
+
+def _further_plm(entry: str, plms: list[object]) -> Json:
+    """Return the fields of a model that is not among `plms`; ValueError unless it is CONNECTOR:MODEL."""
+    try:
+        return requested_plm(entry)
+    except ValueError:
+        names = [name for plm in plms for name in _names_of(plm) if ":" not in name]
+        raise ValueError(
+            f"plms_used: there is no PLM {entry!r}. Choose from {', '.join(names)}, or write CONNECTOR:MODEL, such as "
+            "openai:gpt-4o-mini"
+        ) from None
 
 
 class RunConfig(AnyConfig):

@@ -6,7 +6,8 @@ creates a run. Rules between fields are `if`/`then` schemas on field names (`Rul
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, Self, get_args, get_origin
@@ -66,6 +67,12 @@ INSTEAD = {
 }
 """Fix for a password in an address, by field name."""
 
+
+KINDS = "x-kinds"
+"""Key of a drawn field's schema with what it replaces: all its kinds, of which the form draws one."""
+
+REQUIRED = "x-required"
+"""Key of a group's schema with the fields that are required outside of a form."""
 
 Values = tuple[object, ...] | Json
 """Values of a field: a list of them, or a schema."""
@@ -200,13 +207,17 @@ class Strict(NoBooleans):
         hidden: fields of the base class that have no effect here, with the reason; forms and manifests omit them, and
             a value for one is an error.
         first: fields that the form shows, in this order; empty for all. The server checks the others too; a form
-            keeps their values, and its JSON editor, files and commands change them.
+            keeps their values, and its JSON editor, files and commands change them. A field of several kinds, such as
+            a number or null, is drawn as one of them, and the server accepts no other from a form.
+        emptied: required fields without which a form leaves out the whole group (`without_empty`). It sends the
+            defaults of the others, so the server must not require them.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
     rules: ClassVar[Rules] = {}
     hidden: ClassVar[dict[str, str]] = {}
     first: ClassVar[tuple[str, ...]] = ()
+    emptied: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     def stored(cls, values: Json) -> Json:
@@ -261,7 +272,12 @@ class Strict(NoBooleans):
         schema = handler.resolve_ref_schema(reference)
         for name in cls.hidden:
             schema.get("properties", {}).pop(name, None)
+        if cls.emptied:
+            schema[REQUIRED] = schema["required"]
+            schema["required"] = [name for name in schema["required"] if name not in cls.emptied]
         rare = _take_rare(schema, cls.first)
+        for name in cls.first:
+            _draw_one_kind(schema["properties"].get(name, {}))
         # Rare fields have positions too: they come last in an editor that shows all.
         for position, (name, field) in enumerate(
             [*schema.get("properties", {}).items(), *rare.items()]
@@ -297,12 +313,56 @@ def _take_rare(schema: Json, first: tuple[str, ...]) -> dict[str, Json]:
     return rare
 
 
+def without_drawing(schema: Json, fields: Sequence[str]) -> Json:
+    """Return the schema of a flow whose form does not draw these fields of `config`, such as 'private.path'."""
+    changed = deepcopy(schema)
+    for field in fields:
+        *groups, last = field.split(".")
+        group = changed
+        for name in ("config", *groups):
+            reference = group["properties"][name]["$ref"]
+            group = changed["definitions"][reference.rpartition("/")[2]]
+        shown = group["properties"]
+        rare = shown.pop(last)
+        # A group that shows all of its fields has no list of names yet.
+        group.setdefault("propertyNames", {"enum": [*shown, last]})
+        group.pop("additionalProperties", None)
+        group.setdefault("dependentSchemas", {})[last] = {"properties": {last: rare}}
+    return changed
+
+
+def _draw_one_kind(field: Json) -> None:
+    """Draw a field of several kinds, such as a number or null, as its first kind.
+
+    The form would draw a button for each kind. Left empty, a field is not sent. Files and `changes` take all kinds.
+    """
+    kinds = field.get("anyOf", [])
+    drawn = [kind for kind in kinds if "const" not in kind and kind != {"type": "null"}]
+    if len(drawn) != 1:
+        return
+    replaced = {"anyOf": field.pop("anyOf")}
+    if field.get("default", "") is None:
+        # No value of the kind that is drawn.
+        replaced["default"] = field.pop("default")
+    # Prefect ignores the key; `with_rare` reads it.
+    field |= {**drawn[0], KINDS: replaced}
+
+
 def with_rare(schema: Json) -> Json:
-    """Return a schema whose groups list all fields, for editors and reference pages; the reverse of `_take_rare`."""
+    """Return a schema whose groups list all fields with all their kinds, for editors and reference pages.
+
+    The reverse of `_take_rare` and `_draw_one_kind`.
+    """
     whole = {
         name: with_rare(value) if isinstance(value, dict) else value
         for name, value in schema.items()
     }
+    if REQUIRED in whole:
+        whole["required"] = whole.pop(REQUIRED)
+    if KINDS in whole:
+        replaced = whole.pop(KINDS)
+        drawn = {key for kind in replaced["anyOf"] for key in kind}
+        whole = {key: value for key, value in whole.items() if key not in drawn} | replaced
     names = whole.get("propertyNames", {}).get("enum")
     if names is None or "properties" not in whole:
         return whole
@@ -313,6 +373,23 @@ def with_rare(schema: Json) -> Json:
     }
     del whole["propertyNames"]
     return whole | {"properties": {**whole["properties"], **moved}, "additionalProperties": False}
+
+
+def without_empty(values: Json, groups: Mapping[str, type[Strict]]) -> Json:
+    """Return the values of a form without groups that were left empty: only defaults beside their `emptied` fields."""
+
+    def is_empty(name: str, group: object) -> bool:
+        if name not in groups or not isinstance(group, dict) or not group:
+            return False
+        fields = groups[name].model_fields
+        for field, value in group.items():
+            if field in groups[name].emptied and value in (None, ""):
+                continue
+            if field not in fields or fields[field].is_required() or value != fields[field].default:
+                return False
+        return True
+
+    return {name: group for name, group in values.items() if not is_empty(name, group)}
 
 
 def explain_secret(finding: SecretMatch) -> str:
@@ -342,7 +419,7 @@ def tasks(field: Json) -> None:
     shipped = sorted(path.stem for path in Path(__file__).with_name("task_files").glob("*.yaml"))
     # Tasks with the printed prompts of a paper are for researchers; the form has two screens.
     usual = [name for name in shipped if not name.endswith("_as_printed")]
-    field["description"] += f" Shipped tasks: {', '.join(usual)}."
+    field["description"] += f" Shipped: {', '.join(usual)}."
 
 
 def without_null(field: Json) -> None:

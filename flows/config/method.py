@@ -80,7 +80,7 @@ TextsPerPrompt = Annotated[
 class AnyMethod(Strict):
     """Settings shared by all methods."""
 
-    first = ("samples",)
+    first: ClassVar[tuple[str, ...]] = ("samples",)
 
     iterations: int = Field(5, ge=1, le=100, description="Iterations (T).")
     samples: Samples = 6000

@@ -1,5 +1,6 @@
 """Typed parameters of the language models (PLMs) and the embedder of a run."""
 
+import re
 from dataclasses import dataclass
 from datetime import date
 from functools import cache, partial
@@ -12,6 +13,7 @@ from pydantic import Field, field_validator, model_validator
 
 from connectors.interfaces.addresses import Host, KeyReference, ModelName
 from connectors.interfaces.json_values import Json
+from connectors.models.base import registry
 from connectors.models.transformers import smollm2
 from connectors.security.secret_patterns import REFERENCE
 from flows.config.form import Rule, Rules, Strict, connectors
@@ -195,6 +197,23 @@ class Plm(Strict):
             fields["price"] = self.listed_price.price.model_dump(mode="json", exclude_none=True)
         # A field has precedence over an option of the same name.
         return {**self.options, **fields}
+
+
+def requested_plm(entry: str) -> Json:
+    """Return the fields of a model that is written as CONNECTOR:MODEL; ValueError for any other text."""
+    connector, _, model = entry.partition(":")
+    known = sorted(registry.connectors())
+    if not model or connector not in known:
+        raise ValueError(
+            f"'{entry}' is not CONNECTOR:MODEL with one of the connectors {', '.join(known)}"
+        )
+    return {"name": _name_for(connector, model), "connector": connector, "model": model}
+
+
+def _name_for(connector: str, model: str) -> str:
+    # The name becomes part of artifact paths: file name characters, at most 40.
+    last_part = model.rstrip("/").rpartition("/")[2]
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", last_part).strip("-._")[:40] or connector
 
 
 class EmbedderChoice(Strict):

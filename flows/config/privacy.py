@@ -92,7 +92,8 @@ class Privacy(LossPolicy):
     epsilon: Epsilon = Field(
         4.0,
         gt=0,
-        description="Total privacy loss of the run. 'inf' adds no noise and marks the run NOT PRIVATE.",
+        description="Total privacy loss of the run. 'inf', in a file or in `changes`, adds no noise and marks the run "
+        "NOT PRIVATE.",
     )
     delta: Delta = Field(
         1e-5,

@@ -32,9 +32,12 @@ DATABASE = {"pattern": r"^(sqlite|postgresql|mysql|mariadb|oracle|mssql)(\+\w+)?
 class Rows(Strict):
     """Location of a table, with its columns and row selection."""
 
+    first: ClassVar[tuple[str, ...]] = ("path", "text", "label")
+    emptied: ClassVar[tuple[str, ...]] = ("path",)
+
     path: Annotated[PublicFile, TABLE_BY_CONTENT] = Field(
-        description="File or folder (csv, jsonl, parquet; local, s3://, gs://), database URL, or builtin:NAME/FILE. "
-        "Use env:NAME to read an address with a password from an environment variable.",
+        description="File or folder (csv, jsonl, parquet; local, s3://, gs://), database URL, builtin:NAME/FILE, or "
+        "env:NAME of a variable with an address.",
         json_schema_extra={"pattern": PUBLIC},
     )
     text: str = Field("text", description="Text column.")
@@ -107,11 +110,13 @@ class Rows(Strict):
 
 DATASET_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
 """Form of the name of a registered dataset."""
-REGISTERED: Json = {
-    "required": ["dataset"],
-    "properties": {"dataset": {"type": "string"}},
+NO_DATASET = rf"^$|{DATASET_NAME}"
+"""Pattern of a form's field for it, which may be empty."""
+LOCATED: Json = {
+    "required": ["path"],
+    "properties": {"path": {"minLength": 1}},
 }
-"""Schema of private rows that name a registered dataset."""
+"""Schema of private rows that have a location of their own."""
 OWNERS = (
     "path",
     "text",
@@ -135,22 +140,23 @@ class PrivateRows(Rows):
     A plain name is short for `dataset: NAME`.
     """
 
-    first = ("dataset", "path")
+    # A server starts no run on private records whose classes nobody declared, so a form takes registered ones.
+    first: ClassVar[tuple[str, ...]] = ("dataset",)
+    emptied: ClassVar[tuple[str, ...]] = ()
 
     model_config = ConfigDict(
         json_schema_extra={
-            "if": REGISTERED,
-            "else": {"required": ["path"], "properties": {"path": {"minLength": 1}}},
+            "if": LOCATED,
+            "else": {"required": ["dataset"], "properties": {"dataset": {"minLength": 1}}},
         }
     )
 
     dataset: Annotated[str | None, BY_CONTENT] = Field(
         None,
         exclude_if=partial(is_, None),
-        description="Name of a registered dataset (wasp dataset add). Its owner has set location and columns.",
-        json_schema_extra={
-            "anyOf": [{"type": "string", "pattern": DATASET_NAME}, {"type": "null"}]
-        },
+        description="Name of a registered dataset: wasp dataset add NAME --path FILE. Its owner has set location, "
+        "columns, classes and number of rows.",
+        json_schema_extra={"anyOf": [{"type": "string", "pattern": NO_DATASET}, {"type": "null"}]},
     )
     path: Annotated[ShippedRows, TABLE_BY_CONTENT] = Field(
         "",
@@ -223,7 +229,12 @@ class PrivateRows(Rows):
         """Accept a name alone; a named dataset replaces the rows of a preset, which come with the package."""
         if isinstance(values, str):
             return {"dataset": values}
-        if not isinstance(values, dict) or not values.get("dataset"):
+        if not isinstance(values, dict):
+            return values
+        if values.get("dataset") == "":
+            # A form may send an empty text for no dataset.
+            return {name: value for name, value in values.items() if name != "dataset"}
+        if not values.get("dataset"):
             return values
         # Other paths stay, and `_is_located` refuses them.
         if not str(values.get("path", "")).startswith(BUILTIN):
@@ -291,6 +302,9 @@ class PrivateRows(Rows):
 
 class DatasetView(Rows):
     """Location and columns of a registered dataset. Runs cannot change them."""
+
+    first: ClassVar[tuple[str, ...]] = ()
+    emptied: ClassVar[tuple[str, ...]] = ()
 
     path: str = Field(
         description="File, folder, database URL or env:NAME, as in a configuration; absolute."

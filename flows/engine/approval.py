@@ -4,6 +4,7 @@ A run of the command prompts in the terminal. Any other run pauses in Prefect, w
 """
 
 from collections.abc import Sequence
+from textwrap import wrap
 from typing import Any
 
 from prefect import runtime
@@ -14,6 +15,7 @@ from connectors.interfaces.errors import ApprovalError, ConfigError
 from flows.config.base import AnyConfig
 from flows.config.execution import PACE
 from flows.engine.plan import measured_lengths, plan_of
+from flows.engine.run_page import show_plan
 from flows.engine.tools import RunTools
 from flows.runtime.manifest import Approval, now, read_manifest
 from flows.runtime.pausing import request_approval_in_prefect
@@ -25,6 +27,8 @@ from tasks.private.release import Release
 from tasks.reporting.terminal import plan as format_plan
 from tasks.writing.prompts import TaskCard
 
+FORM_WIDTH = 60
+"""Characters of a line in the form of a paused run."""
 NOTHING = "Nothing was spent and no private data was opened."
 
 
@@ -53,7 +57,8 @@ def request_approval(
         return earlier
     dataset = tools.private.name if tools.config.private else ""
     planned = plan_of(tools.config, card, guarantee, measured_lengths(tools))
-    plan = format_plan({**planned, "warnings": list(warnings)})
+    whole = {**planned, "warnings": list(warnings)}
+    plan = format_plan(whole)
     question = f"Open the private rows of '{dataset}'?" if dataset else "Run this plan?"
     is_approved = display().confirm(f"{plan}\n\n{question}")
     if is_approved is not None:
@@ -66,10 +71,21 @@ def request_approval(
             "Run it in a terminal, set PREFECT_API_URL to a server, or set execution.approval to false. "
             f"{NOTHING}"
         )
+    # Also on the page of the paused run, for those who look before they open the form.
+    show_plan(whole)
     request = f"A run requests access to the rows of '{dataset}'. Its plan:"
     return request_approval_in_prefect(
-        "this plan", contract, f"{request}\n\n```\n{plan}\n```", NOTHING
+        "this plan", contract, f"{request}\n\n```\n{narrow(plan)}\n```", NOTHING
     )
+
+
+def narrow(plan: str) -> str:
+    """Return a plan whose lines fit Prefect's dialog, which does not wrap them; what follows is indented."""
+    lines = []
+    for line in plan.splitlines():
+        # A path longer than a line stays whole: somebody may copy it.
+        lines += wrap(line, FORM_WIDTH, subsequent_indent=" " * 14, break_long_words=False) or [""]
+    return "\n".join(lines)
 
 
 def _earlier(run_id: str | None, contract: str) -> Approval | None:

@@ -19,7 +19,7 @@ from connectors.interfaces.json_values import Json
 from flows.engine.finished import store_finish
 from flows.engine.record_of_run import mlflow_place, record_of
 from flows.engine.run import Run, RunResults
-from flows.engine.run_page import result_line, show_result
+from flows.engine.run_page import charge_line, result_line, show_result
 from flows.engine.tools import RunTools
 from flows.engine.tracking import track_results
 from flows.runtime.locations import located
@@ -29,6 +29,9 @@ from tasks.private.parties.coordinator import end_run
 from tasks.reporting.report import render
 from tasks.reporting.run_record import RunRecord, from_json, to_json
 from tasks.reporting.run_summary import RunContext, RunSummary, summary_of
+
+REUSED = "Reused"
+"""Name of the final state of a run that had finished before and charged nothing more."""
 
 
 def finish_run(run: Run, results: RunResults) -> Json:
@@ -48,6 +51,7 @@ def finish_run(run: Run, results: RunResults) -> Json:
         end_run(tools.exchange, name.run_id)
     record = record_of(run, results)
     summary = summary_of(record, _context(tools, run.dataset, money))
+    is_reused = _charged_nothing(summary, tools, manifest)
     if _is_unchanged(record, tools, manifest):
         tools.tracker.end("FINISHED")
     else:
@@ -67,7 +71,7 @@ def finish_run(run: Run, results: RunResults) -> Json:
         vectors=[table.vectors for table in tables if table.vectors is not None],
         entries=[entry.hash for entry in run.spent()],
     )
-    return _close(summary, record, manifest)
+    return _close(summary, record, manifest, is_reused)
 
 
 def _context(tools: RunTools, dataset: str, money: dict[str, float]) -> RunContext:
@@ -101,7 +105,15 @@ def _store_summary(summary: RunSummary, tools: RunTools) -> None:
     show_result(values, tools.tracker.ui_link())
 
 
-def _close(summary: RunSummary, record: RunRecord, manifest: RunManifest) -> Json:
+def _charged_nothing(summary: RunSummary, tools: RunTools, manifest: RunManifest) -> bool:
+    """Return whether the run had finished before, and this execution charged no further release."""
+    stored = tools.artifacts.read_text(f"runs/{tools.run_id}/summary.json")
+    if not manifest.was_done or not stored:
+        return False
+    return bool(json.loads(stored).get("releases_charged") == summary.releases_charged)
+
+
+def _close(summary: RunSummary, record: RunRecord, manifest: RunManifest, is_reused: bool) -> Json:
     """Close the manifest of a run whose files are all written; return the final state of the flow."""
     # The state is written last: a run whose manifest says "done" has all of its files.
     manifest.update(
@@ -114,8 +126,14 @@ def _close(summary: RunSummary, record: RunRecord, manifest: RunManifest) -> Jso
         error=None,
     )
     # A flow call returns the data of the final state, which is the summary.
-    state = "Degraded" if record.degraded else "Completed"
-    return cast(Json, Completed(name=state, message=result_line(summary), data=summary.to_json()))
+    state = "Completed"
+    if record.degraded:
+        state = "Degraded"
+    elif is_reused:
+        # A name of its own: an automation, or a person who reads the list of nights, tells them apart.
+        state = REUSED
+    message = f"{charge_line(summary, record.budget, is_reused)}{result_line(summary)}"
+    return cast(Json, Completed(name=state, message=message, data=summary.to_json()))
 
 
 def write_report(artifacts: Artifacts, run_id: str) -> Path:

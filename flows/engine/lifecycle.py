@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 from uuid import UUID
 
-from prefect import Flow, flow, get_client, runtime
+from prefect import Flow, flow, get_client, get_run_logger, runtime
 from prefect.utilities.hashing import file_hash
+from pydantic.json_schema import SkipJsonSchema
 
 from connectors.interfaces import cancellation
 from connectors.interfaces.errors import ConfigError, ModelsDownError, TooFewTextsError, WaspError
@@ -42,6 +43,8 @@ from tasks.prefect import page
 
 AnyRun = TypeVar("AnyRun", bound=Run)
 
+Resumes = SkipJsonSchema[str | None]
+"""Parameter of a flow that no form draws: Retry, and a run with the same parameters, resume a run, too."""
 PARAMETERS = """
 
 Args:
@@ -95,7 +98,7 @@ def method_flow(
         # Types, not names: Prefect pickles a served flow without names that only annotations use.
         shell.__annotations__ = {
             "config": config,
-            "resumes": str | None,
+            "resumes": Resumes,
             "changes": Changes,
             "return": Json,
         }
@@ -162,7 +165,7 @@ def _execute(
 @contextmanager
 def _record_failure(run: AnyRun, context: ErrorContext) -> Iterator[AnyRun]:
     """Store a failure in the manifest, also if the disk or the tracking server fails; then flush the run page."""
-    with described(partial(interrupted_lines, run)):
+    with described(partial(interrupted_lines, run)), run_page.connector_warnings():
         try:
             yield run
         except BaseException as error:
@@ -248,7 +251,8 @@ def _tag(run: Run) -> None:
     if flow_run_id is None:
         return
     config = run.config
-    tags = [run.prepared.card.name, f"epsilon {config.epsilon:g}", f"seed {config.execution.seed}"]
+    # The name of the run has the seed: a tag for each would fill the filter of the list.
+    tags = [run.prepared.card.name, f"epsilon {config.epsilon:g}"]
     if run.prepared.guarantee.non_private:
         tags.append("NOT PRIVATE")
     with get_client(sync_client=True) as client:
@@ -262,6 +266,9 @@ def _announce(run: Run) -> None:
     manifest = run.progress.manifest
     planned = plan_of(run.config, prepared.card, prepared.guarantee, measured_lengths(run.tools))
     plan = {**planned, "warnings": list(prepared.warnings)}
+    if manifest.earlier_error:
+        # After an outage of the server its page has no cause: neither state nor log could be sent.
+        get_run_logger().warning("The previous attempt ended with: %s", manifest.earlier_error)
     page.defer(lambda: _tag(run))
     earlier = manifest.values["prefect_run_id"]
     began = datetime.now(UTC)

@@ -39,10 +39,13 @@ def open_manifest(flow: str, prepared: Prepared, keep_choice: bool = False) -> R
         "approval": approval,
         "identity": prepared.parts.to_json(),
     }
-    was_done = earlier.get("state") == "done"
-    return RunManifest(
-        artifacts, initial_values(name.run_id, flow, name.dataset, config) | values, was_done
+    manifest = RunManifest(
+        artifacts,
+        initial_values(name.run_id, flow, name.dataset, config) | values,
+        was_done=earlier.get("state") == "done",
     )
+    manifest.earlier_error = earlier.get("error")
+    return manifest
 
 
 def manifest_config(prepared: Prepared) -> Json:

@@ -1,6 +1,7 @@
 """Experiment tracking: parameters and results of a run, and how MLflow serves its student."""
 
 import math
+import re
 from contextvars import ContextVar
 from pathlib import Path, PurePosixPath
 
@@ -39,11 +40,15 @@ PARENT: ContextVar[str | None] = ContextVar("PARENT", default=None)
 """MLflow run of the comparison that started this run."""
 
 
-def serving(config: AnyConfig) -> Json:
-    """Return how MLflow serves the student; a student on vectors needs the run's embedder."""
+def serving(config: AnyConfig, task: str) -> Json:
+    """Return how MLflow serves the student; a student on vectors needs the run's embedder.
+
+    The model has the name under which an export registers it, without characters that MLflow refuses.
+    """
     embedder = config.embedder
     needs = ["numpy", "pandas"]
-    served: Json = {"folder": "student", "name": "student", "registered": None}
+    name = re.sub(r"[^\w-]", "_", f"{config.flow_name}-{task}")
+    served: Json = {"folder": "student", "name": name, "registered": None}
     if config.student.kind == "finetune":
         return served | {"needs": [*needs, "torch", "transformers"], "embedder": None}
     options = embedder.options
@@ -71,6 +76,7 @@ def tags_of(config: AnyConfig, name: RunName) -> dict[str, str]:
         "wasp.flow": name.flow,
         "wasp.dataset": name.dataset,
         "wasp.privacy": privacy,
+        "wasp.seed": str(config.execution.seed),
         "prefect.flow_run_id": str(runtime.flow_run.id or ""),
         "prefect.flow_run_url": page_url(),
         "mlflow.user": current_user(),
@@ -155,7 +161,7 @@ def track_results(
         files += [*_write_pictures(record, artifacts), "report.html"]
         if prepared.card.has_classes:
             artifacts.fetch(f"runs/{record.run_id}/student")
-            results["model"] = serving(tools.config)
+            results["model"] = serving(tools.config, prepared.card.name)
     results["files"] = {_name_in_mlflow(file): file for file in files}
     iterations = tools.config.method.iterations
     tools.tracker.metrics(final_metrics(record), iterations, status="FINISHED", **results)

@@ -65,13 +65,14 @@ class Approval:
 class RunManifest:
     """The manifest runs/<run_id>/manifest.json, replaced at each change of state.
 
-    `was_done`: the run had finished before this process started.
+    `was_done`: the run had finished before this process started. `earlier_error`: how its previous attempt ended.
     """
 
     def __init__(self, artifacts: Artifacts, values: Json, was_done: bool = False) -> None:
         self.artifacts = artifacts
         self.values = values
         self.was_done = was_done
+        self.earlier_error: str | None = None
 
     def update(self, **changes: object) -> None:
         """Write the manifest with `changes`."""

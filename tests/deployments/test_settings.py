@@ -1,13 +1,16 @@
 """Settings of the stack, and those that are refused before anything starts."""
 
 import json
+import re
 import socket
 import subprocess
 
 import pytest
 
 from connectors.interfaces.errors import ConfigError
+from deployments.stack import postgres
 from deployments.stack.programs import (
+    OWN_DATABASES,
     Settings,
     programs,
     settings_of,
@@ -23,8 +26,10 @@ AUTH = "keeper:a long enough password"
 
 @pytest.fixture(autouse=True)
 def _no_variables(monkeypatch) -> None:
-    for name in ("WASP_AUTH", "PREFECT_PORT", "MLFLOW_PORT"):
+    for name in ("WASP_AUTH", "PREFECT_PORT", "MLFLOW_PORT", *OWN_DATABASES):
         monkeypatch.delenv(name, raising=False)
+    # Not what this machine has installed.
+    monkeypatch.setenv("WASP_DATABASE", "sqlite")
 
 
 def settings(tmp_path, monkeypatch, **environment: str) -> Settings:
@@ -66,6 +71,7 @@ def test_a_stack_that_an_earlier_version_started_is_known(tmp_path) -> None:
         ({"PREFECT_PORT": "http"}, "PREFECT_PORT: .*integer.*'http'"),
         ({"MLFLOW_PORT": "70000"}, "MLFLOW_PORT: .*65535.*70000"),
         ({"MLFLOW_PORT": "4200"}, "must be different ports"),
+        ({"WASP_DATABASE": "mysql"}, "WASP_DATABASE: .*postgresql.*'mysql'"),
     ],
 )
 def test_a_wrong_setting_is_one_clear_error(tmp_path, monkeypatch, environment, words) -> None:
@@ -108,6 +114,56 @@ def test_variables_of_the_shell_do_not_lead_the_stack_elsewhere(tmp_path, monkey
         == "1"
     )
     assert environment["PREFECT_SERVER_ANALYTICS_ENABLED"] == "false"
+
+
+@pytest.mark.parametrize(
+    ("requested", "installed", "earlier", "kind", "said"),
+    [
+        ("", True, "", "postgresql", "PostgreSQL, in .*postgres"),
+        ("", False, "", "sqlite", "SQLite, for one run at once, because nothing is installed"),
+        ("", True, "kept.json", "sqlite", "for one run at once, as before"),
+        ("", True, "postgres/PG_VERSION", "postgresql", "PostgreSQL, in "),
+        ("sqlite", True, "postgres/PG_VERSION", "sqlite", "as WASP_DATABASE says"),
+        ("postgresql", True, "kept.json", "postgresql", "PostgreSQL, in "),
+    ],
+)
+def test_postgresql_is_used_where_it_is_installed_and_a_stack_keeps_its_database(
+    tmp_path, monkeypatch, requested, installed, earlier, kind, said
+) -> None:
+    missing = "" if installed else "nothing is installed"
+    monkeypatch.setattr(postgres, "explain_missing", lambda folder: missing)
+    monkeypatch.setattr(postgres, "cluster_path", lambda folder: folder / "postgres")
+    folder = tmp_path / "home" / "stack"
+    if earlier:
+        (folder / earlier).parent.mkdir(parents=True)
+        (folder / earlier).write_text(json.dumps({"encryption_key": "k", "mlflow_secret": "s"}))
+    result = settings(tmp_path, monkeypatch, WASP_DATABASE=requested)
+    assert result.database_kind == kind
+    assert re.search(said, result.database_reason)
+    addresses = [stack_environment(result)[name] for name in OWN_DATABASES]
+    assert all(address.startswith(kind) for address in addresses)
+    assert (postgres.NAME in programs(result)) == (kind == "postgresql")
+
+
+def test_databases_of_ones_own_replace_those_of_the_stack(tmp_path, monkeypatch) -> None:
+    own = {name: f"postgresql://me@db/{name.lower()}" for name in OWN_DATABASES}
+    result = settings(tmp_path, monkeypatch, WASP_DATABASE="", **own)
+    environment = stack_environment(result)
+    assert {name: environment[name] for name in OWN_DATABASES} == own
+    assert postgres.NAME not in programs(result)
+    assert "those of PREFECT_SERVER_DATABASE_CONNECTION_URL" in result.database_reason
+
+
+@pytest.mark.parametrize("requested", ["", "postgresql"])
+def test_a_cluster_whose_server_is_gone_is_an_error_and_no_empty_database(
+    tmp_path, monkeypatch, requested
+) -> None:
+    monkeypatch.setattr(postgres, "explain_missing", lambda folder: "nothing is installed")
+    monkeypatch.setattr(postgres, "cluster_path", lambda folder: folder / "postgres")
+    (tmp_path / "home" / "stack" / "postgres").mkdir(parents=True)
+    (tmp_path / "home" / "stack" / "postgres" / "PG_VERSION").write_text("15")
+    with pytest.raises(ConfigError, match="nothing is installed.*WASP_DATABASE=sqlite"):
+        settings(tmp_path, monkeypatch, WASP_DATABASE=requested)
 
 
 @pytest.fixture

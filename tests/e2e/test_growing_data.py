@@ -55,9 +55,11 @@ def test_a_schedule_on_a_growing_file(pipeline: Pipeline, tmp_path: Path) -> Non
 
             # the schedule: once from nothing, then for nothing
             first, second = over(deployment)[:2]
-            assert (first["state_name"], second["state_name"]) == ("Completed", "Completed"), (
-                second["state"]
-            )
+            assert (first["state_name"], second["state_name"]) == ("Completed", "Reused"), second[
+                "state"
+            ]
+            assert first["state"]["message"].startswith(f"Charged epsilon {EPSILON:.4f}; ")
+            assert second["state"]["message"].startswith("Reused, nothing charged; ")
             assert set(deployment.tasks(first["id"]).values()) == {"Completed"}
             steps = deployment.tasks(second["id"])
             assert {

@@ -14,6 +14,7 @@ FURTHER: dict[str, tuple[str, ...]] = {
     "servers, commands and other processes": (
         "e2e/",
         "chaos/",
+        "deployments/test_postgres.py",
         "deployments/test_register.py",
         "integration/api/",
         "integration/audit/",
@@ -60,6 +61,7 @@ FURTHER: dict[str, tuple[str, ...]] = {
         "unit/connectors/data/",
         "unit/connectors/ledger/test_cap.py",
         "unit/connectors/ledger/test_rules.py",
+        "deployments/test_forms.py",
         "unit/flows/config/test_shipped_configs.py",
         "unit/flows/methods/test_golden_releases.py::test_a_configuration_releases_what_is_recorded[shipped",
         "unit/tasks/guidance/test_sequences.py",

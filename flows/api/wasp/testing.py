@@ -6,6 +6,7 @@ A test class inherits a contract and overrides its fixture. Needs pytest.
 import math
 import re
 from dataclasses import replace
+from inspect import signature
 from pathlib import Path
 
 import numpy as np
@@ -50,7 +51,7 @@ class MethodContract:
     ) -> None:
         flow = method.flow()
         assert flow.name == method.name == getattr(method.config, "flow_name", "")
-        assert {"config", "resumes"} <= set(flow.parameters.properties)
+        assert {"config", "resumes"} <= set(signature(flow.fn).parameters)
 
     def test_all_releases_together_cost_at_most_epsilon(
         self, guarantee: Guarantee[Release], loaded: RunConfig

@@ -13,6 +13,8 @@ from flows.config.privacy import BatchRows, DpSteps, LearningRate, Steps
 class DpSgdMethod(DpSteps, SingleRound):
     """Method settings of DP-SGD + generation."""
 
+    first = ("samples", "declared_rows")
+
     batch_rows: BatchRows = 32
     steps: Steps = 200
     learning_rate: LearningRate = 1e-3

@@ -121,6 +121,8 @@ class KdPrivacy(Privacy):
 class KdTutorConfig(OwnRowsConfig):
     """Configuration of a KD discriminator + tutor run."""
 
+    first = (*OwnRowsConfig.first, "public")
+
     flow_name: ClassVar[str] = "kd_tutor"
 
     method: KdMethod = KdMethod()

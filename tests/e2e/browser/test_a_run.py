@@ -1,8 +1,12 @@
 """A run from the form to its report, as somebody sees it who has never seen the project."""
 
-import pytest
+from pathlib import Path
 
-from tests.support.browser.story import DEPLOYMENT, DIALOG, MENU, Story
+import pandas as pd
+import pytest
+import yaml
+
+from tests.support.browser.story import DEPLOYMENT, DIALOG, MENU, OWN, Story
 from tests.support.runs.pipeline import SMALL
 
 
@@ -56,7 +60,7 @@ def test_a_run_of_the_form_has_the_values_that_the_form_does_not_draw(
 ) -> None:
     filled = story.site.deployment(DEPLOYMENT)["parameters"]["config"]
     sent = story.site.flow_run(finished)["parameters"]["config"]
-    changes = {"private": {"dataset": None}, "privacy": {"epsilon": 3.5}, "method": {"samples": 90}}
+    changes = {"privacy": {"epsilon": 3.5}, "method": {"samples": 90}}
     assert len(filled["plms"]) == 5
     assert {name: sent[name] for name in filled} == {
         name: value | changes[name] if name in changes else value for name, value in filled.items()
@@ -112,7 +116,42 @@ def approve(story: Story) -> None:
 
 def test_a_plan_that_is_approved_on_the_page_is_executed(story: Story, waiting: str) -> None:
     story.window.shot("approval-1-paused")
+    story.open_artifact(waiting, "plan")
+    story.window.see("required before private data is opened")
+    story.open_run(waiting)
     approve(story)
     story.see_state("Completed")
     story.window.shot("approval-4-completed")
     assert story.site.manifest(waiting)["approval"]["by"] == "the data owner"
+
+
+# --- data of one's own: registered by its owner, then started with nothing but the drawn fields
+def test_a_registered_dataset_runs_from_the_form_of_own_data(story: Story, tmp_path: Path) -> None:
+    classes = {"early": "the train was early", "late": "the train was late"}
+    rows = [
+        {"note": f"{sentence}, said passenger {number}", "topic": name}
+        for number in range(100)
+        for name, sentence in classes.items()
+    ]
+    pd.DataFrame(rows).to_csv(tmp_path / "notes.csv", index=False)
+    labels = [{"name": name, "description": sentence} for name, sentence in classes.items()]
+    task = {"name": "trains", "item": "note of a passenger", "labels": labels}
+    (tmp_path / "trains.yaml").write_text(yaml.safe_dump(task))
+    columns = ("--text", "note", "--label", "topic", "--class", "early", "--class", "late")
+    story.site.pipeline.answer(
+        *("dataset", "add", "trains", "--path", str(tmp_path / "notes.csv")),
+        *(*columns, "--declared-rows", "200"),
+    )
+    window = story.window
+    story.open_form(OWN)
+    window.fill("trains", "Private", "Dataset")
+    window.fill(str(tmp_path / "trains.yaml"), "Task")
+    window.fill("80", "Method", "Samples")
+    window.click("Add item")
+    window.type("ngram:helpdesk", f"{window.field('Models')}//textarea")
+    window.shot("own-data-filled", whole=True)
+    flow_run = story.submit()
+    story.open_run(flow_run, "Details")
+    story.see_state("Completed")
+    window.see("Charged epsilon 4.0000")
+    assert story.site.manifest(flow_run)["dataset"] == "trains"

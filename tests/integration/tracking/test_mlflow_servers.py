@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from connectors.tracking.address import page, redact, scrub
+from connectors.tracking.address import AS_TRAINING, page, redact, scrub
 from tests.support.servers.ports import free_port
 from tests.support.tracking import history, run_at, the_run, timed, whole_run
 
@@ -60,9 +60,11 @@ def test_a_password_in_the_address_is_in_no_file_and_no_message(store, tmp_path,
 
 def test_a_link_uses_the_address_that_browsers_type(monkeypatch):
     inside = "http://nurse:word@mlflow:5000"
-    assert page(inside, "1", "r") == "http://mlflow:5000/#/experiments/1/runs/r"
+    assert page(inside, "1", "r") == f"http://mlflow:5000/#/experiments/1/runs/r?{AS_TRAINING}"
     monkeypatch.setenv("MLFLOW_PUBLIC_URL", "https://mlflow.example.org/")
-    assert page(inside, "1", "r") == "https://mlflow.example.org/#/experiments/1/runs/r"
+    assert (
+        page(inside, "1", "r") == f"https://mlflow.example.org/#/experiments/1/runs/r?{AS_TRAINING}"
+    )
     assert page("sqlite:///mlflow.db", "1", "r") is None
 
 
@@ -76,9 +78,7 @@ def test_a_server_gets_everything_once_and_links_to_the_run(server, tmp_path):
         "plots/fid.svg"
     ]
     assert sent.mlflow_run_id == run.info.run_id
-    assert (
-        sent.ui_link() == f"{server}/#/experiments/{run.info.experiment_id}/runs/{run.info.run_id}"
-    )
+    assert sent.ui_link() == page(server, run.info.experiment_id, run.info.run_id)
     time.sleep(0.01)
     whole_run(run_at(server, tmp_path), run_id="served", flow_run="f-2")
     _, again = the_run(server, "served")

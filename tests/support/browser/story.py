@@ -9,6 +9,7 @@ from tests.support.browser.browser import Browser
 from tests.support.servers.stack import RunningStack
 
 DEPLOYMENT = "wasp/demo"
+OWN = "wasp/own-data"
 DEMO: dict[str, Any] = {
     "embedder": {"connector": "hashing", "model": "", "options": {"dimension": 128}},
     "method": {"guidance": "votes", "iterations": 3, "samples": 72, "votes": 4, "examples": 4},
@@ -29,13 +30,13 @@ class Story:
     site: RunningStack
     window: Browser
 
-    def open_form(self) -> None:
+    def open_form(self, deployment: str = DEPLOYMENT) -> None:
         """Go from the list of deployments to the form of a run with values of one's own."""
         self.window.open(f"{self.site.prefect}/v2/deployments?limit=50")
         # Other flows have a deployment of that name too.
-        location = self.site.deployment(DEPLOYMENT)["id"]
+        location = self.site.deployment(deployment)["id"]
         self.window.press(
-            f"//a[contains(@href, '/deployment/{location}')]", f"link to {DEPLOYMENT}"
+            f"//a[contains(@href, '/deployment/{location}')]", f"link to {deployment}"
         )
         self.window.see("Runs", "Schedules")
         self.window.click("Run")

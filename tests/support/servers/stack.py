@@ -1,6 +1,7 @@
 """The whole stack of `make up` for a test: free ports, its own state folder, nothing left afterwards."""
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from typing import Any
 import httpx
 import psutil
 
+from deployments.stack.postgres import cluster_path
 from deployments.stack.supervisor import stack_processes
 from tests.support.environment import without_settings
 from tests.support.paths import ROOT
@@ -162,6 +164,8 @@ def stack(home: Path, **env: str) -> Iterator[RunningStack]:
         yield running
     finally:
         ended = running.word("down")
+        # Of root it is not in the state folder.
+        shutil.rmtree(cluster_path(home / "stack"), ignore_errors=True)
         left = [process.cmdline() for process in running.members()]
         assert ended.returncode == 0, ended.stderr
         assert left == []

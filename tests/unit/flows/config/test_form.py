@@ -8,12 +8,14 @@ import pytest
 from prefect.utilities.callables import parameter_schema
 from prefect.utilities.schema_tools import ValidationError, is_valid_schema, validate
 
+from connectors.interfaces.errors import ConfigError
 from deployments.registry import deployments
 from flows.catalog import METHODS, find_flow, flow_names
+from flows.cli.init_files import editor_schema
 from flows.config.files import check_config
-from flows.config.form import Strict
+from flows.config.form import KINDS, Strict
 from flows.methods.wasp.config import WaspConfig
-from tests.support.runs.pipeline import values
+from tests.support.runs.pipeline import SMALL, values
 
 HIDDEN = {
     "fusegen": {"FuseGenConfig": {"private"}},
@@ -101,16 +103,51 @@ def test_the_form_draws_few_fields_and_the_first_is_the_private_data() -> None:
     whole = MODELS["WaspConfig"]["properties"]
     assert list(whole)[:3] == ["private", "privacy", "method"]
     assert next(iter(MODELS["PrivateRows"]["properties"])) == "dataset"
-    drawn = ("PrivateRows", "Privacy", "WaspMethod", "Execution", "WaspConfig")
-    assert sum(len(MODELS[model]["properties"]) for model in drawn) <= 12
+    drawn = ("PrivateRows", "Privacy", "WaspMethod", "Execution", "Rows", "WaspConfig")
+    assert sum(len(MODELS[model]["properties"]) for model in drawn) <= 14
 
 
-def test_choices_of_optional_fields_and_of_epsilon_are_limited_too() -> None:
-    assert {"type": "number", "minimum": 0, "maximum": 5} in field("Plm", "temperature")["anyOf"]
-    assert field("Privacy", "epsilon")["anyOf"] == [
+def test_a_field_is_drawn_as_one_kind_and_editors_know_all_of_them() -> None:
+    drawn = MODELS["PrivateRows"]["properties"]
+    assert drawn["dataset"]["type"] == "string"
+    assert list(drawn) == ["dataset"]
+    assert not {"anyOf", "default"} & set(drawn["dataset"])
+    assert MODELS["WaspConfig"]["properties"]["test"]["$ref"] == "#/definitions/Rows"
+    editor = editor_schema(WaspConfig)["$defs"]
+    dataset = editor["PrivateRows"]["properties"]["dataset"]
+    assert [kind["type"] for kind in dataset["anyOf"]] == ["string", "null"]
+    assert dataset["default"] is None
+    assert editor["Privacy"]["properties"]["epsilon"]["anyOf"] == [
         {"type": "number", "exclusiveMinimum": 0},
         {"type": "string", "const": "inf"},
     ]
+    assert KINDS not in str(editor)
+
+
+def test_a_number_out_of_bounds_is_refused_with_its_limit() -> None:
+    for epsilon in (-3, 0):
+        with pytest.raises(
+            ValidationError, match="epsilon.*less than or equal to the minimum of 0"
+        ):
+            check_as_server(values(privacy={"epsilon": epsilon}))
+
+
+def test_a_form_with_empty_boxes_is_as_one_that_leaves_them_out() -> None:
+    private = SMALL["private"] | {"dataset": "", "declared_rows": None}
+    # Prefect sends the defaults of fields that nobody touched.
+    test = {"text": "text", "label": "label"}
+    for path in ({}, {"path": ""}):
+        filled = SMALL | {"private": private, "plms_used": [], "test": test | path}
+        check_as_server(filled)
+        made = check_config(WaspConfig, filled, "the form")
+        assert made == check_config(WaspConfig, values(test=None), "the test")
+    with pytest.raises(ConfigError, match="test.path"):
+        check_config(WaspConfig, SMALL | {"test": {"text": "body"}}, "the form")
+    assert "path" in editor_schema(WaspConfig)["$defs"]["Rows"]["required"]
+
+
+def test_choices_of_optional_fields_are_limited_too() -> None:
+    assert {"type": "number", "minimum": 0, "maximum": 5} in field("Plm", "temperature")["anyOf"]
     assert set(field("Plm", "connector")["enum"]) >= {
         "ngram",
         "openai",
@@ -143,7 +180,7 @@ PAID = {"name": "gpt", "connector": "openai", "model": "m", "key": "env:OPENAI_A
         ({"privacy": {"epsilom": 4}}, "config.privacy"),
         ({"plms": []}, "config.plms"),
         ({"private": {"rows": None, "of": 500}}, "config.private.rows"),
-        ({"private": {"path": ""}}, "config.private.path"),
+        ({"private": {"path": ""}}, "config.private"),
         ({"private": {"path": "", "dataset": "notes.csv of the clinic"}}, "config.private"),
         ({"private": {"path": "sqlite:///rows.db"}}, "query"),
         (
@@ -185,7 +222,6 @@ def test_the_server_refuses_what_cannot_run_and_names_the_field(
     "changes",
     [
         {},
-        {"privacy": {"epsilon": "inf"}},
         {"private": {"rows": 100, "of": 500}},
         {"private": {"path": "sqlite:///rows.db", "query": "select text, label from notes"}},
         {"private": {"dataset": "clinic", "path": "", "name": None}},

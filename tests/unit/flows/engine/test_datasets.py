@@ -180,3 +180,11 @@ def test_a_preset_accepts_a_registered_dataset_with_its_owners_number(home: Path
     assert (config.private.dataset, config.private.declared_rows) == ("clinic", 120)
     own = with_declared_rows(demo({"dataset": "clinic", "declared_rows": 500}), home)
     assert own.private.declared_rows == 120
+
+
+def test_a_second_name_of_the_same_records_says_that_it_replaces_their_cap(home: Path) -> None:
+    assert add(epsilon=4.0)["warnings"] == []
+    (warning,) = add("nightly", epsilon=2.0)["warnings"]
+    assert "was epsilon 4 and is now 2, for every name of its records" in warning
+    assert "wasp budget cap clinic --epsilon 4" in warning
+    assert add("weekly")["warnings"] == []
