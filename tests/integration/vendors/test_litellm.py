@@ -114,3 +114,27 @@ class TestAnthropicRoute(LiteLlmPromises):
             == cost_budget.estimated
             == pytest.approx(model.worst_dollars(model.request(writings(1)[0])))
         )
+
+
+@needs_litellm
+def test_litellm_reports_an_error_of_a_vendor_as_a_normal_end():
+    from litellm.litellm_core_utils.core_helpers import map_finish_reason
+
+    reasons = ("ERROR", "MALFORMED_FUNCTION_CALL", "a reason of tomorrow", "MAX_TOKENS", "SAFETY")
+    assert [map_finish_reason(reason) for reason in reasons] == [
+        *["stop"] * 3,
+        "length",
+        "content_filter",
+    ]
+
+
+@needs_litellm
+def test_the_price_of_a_token_can_double_with_the_length_of_its_prompt(monkeypatch):
+    # Without it, the package reads its table of prices from the network.
+    monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    import litellm
+
+    def price(tokens: int) -> float:
+        return litellm.cost_per_token("gpt-5.4", prompt_tokens=tokens)[0] / tokens
+
+    assert price(300_000) == pytest.approx(2 * price(150_000))

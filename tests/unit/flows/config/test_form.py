@@ -245,6 +245,14 @@ def test_what_can_run_is_accepted_by_the_server_and_by_the_command(changes: dict
     check_config(WaspConfig, values(**changes), "the test")
 
 
+def test_the_server_refuses_the_empty_private_group_that_the_command_accepts() -> None:
+    config = {"task": "support_desk", "plms": [PLM]}
+    check_as_server(config)
+    WaspConfig.model_validate(config | {"private": None})
+    with pytest.raises(ValidationError, match="None is not of type 'object'"):
+        check_as_server(config | {"private": None})
+
+
 def groups_in(annotation: Any) -> set[type[Strict]]:
     """Return the groups of fields that a type names."""
     if isinstance(annotation, type) and issubclass(annotation, Strict):

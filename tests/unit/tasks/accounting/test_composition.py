@@ -210,3 +210,16 @@ def test_a_sound_total_verifies_at_every_epsilon_and_delta_and_one_that_is_too_s
 
     assert verified("sound", 1.0) == []
     assert "second accountant" in "".join(verified("understated", 1 - 1e-3))
+
+
+def test_loss_distributions_overstate_a_tiny_delta_and_end_below_it() -> None:
+    from dp_accounting import pld
+
+    def numeric(delta: float) -> float:
+        accountant = pld.PLDAccountant().compose(dp_accounting.GaussianDpEvent(1.0))
+        return float(accountant.get_epsilon(delta))
+
+    exact = gaussian_epsilon(1.0, 1e-14)
+    assert numeric(1e-14) == pytest.approx(exact + 0.0031, abs=1e-4)
+    assert numeric(1e-16) == math.inf
+    assert gaussian_epsilon(1.0, 1e-16) == pytest.approx(8.45195, abs=1e-5)
