@@ -190,6 +190,8 @@ def verdict(report: RunRecord) -> str:
     if base is not None:
         gain = 100 * (base.guided.value - base.floor.value)
         points = f"{abs(gain):.1f} points {'more' if gain > 0 else 'less'}"
+        if points.startswith("0.0 "):
+            points = "no more"
         compared = f"with equally many texts, {points} than the same models without private records"
         if base.guided.loss is not None:
             compared = (

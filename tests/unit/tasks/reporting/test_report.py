@@ -9,6 +9,7 @@ import re
 import struct
 import subprocess
 import sys
+from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -346,6 +347,13 @@ def test_a_figure_comes_as_picture_too_and_equal_input_gives_equal_bytes(plot):
         ),
         (Usefulness(Accuracy(250, 300, 600), 1 / 6, "linear"), "chance is 16.7 %", ["chance", NEW]),
         (FULL, "10.0 points more than the same models without private records", ALL),
+        (
+            replace(
+                FULL, baseline=Baseline("linear", Accuracy(240, 300, 120), Accuracy(240, 300, 120))
+            ),
+            "with equally many texts, no more than the same models without private records",
+            ALL,
+        ),
     ],
 )
 def test_the_verdict_states_result_references_and_privacy(
