@@ -94,10 +94,17 @@ def test_no_secret_is_seen_in_the_list_of_processes(running) -> None:
 def test_a_run_from_the_server_with_paths_of_the_data_folder(running) -> None:
     import pandas as pd
 
+    data = Path(running.environment["WASP_DATA"])
     rows = pd.read_parquet(DESK / "private.parquet")
     rows["text"] += " (ours)"  # with the bundled texts, all runs of this file would share one cap
-    rows.to_csv(Path(running.environment["WASP_DATA"]) / "notes.csv", index=False)
-    run = start_run(running, private={"path": "notes.csv", "name": "notes"})
+    rows.to_csv(data / "notes.csv", index=False)
+    pd.read_parquet(DESK / "test.parquet")[:90].to_csv(data / "asked.csv", index=False)
+    # A server starts no run on records whose classes their owner has not declared.
+    classes = [part for name in sorted(set(rows["label"])) for part in ("--class", name)]
+    words = ("dataset", "add", "notes", "--path", str(data / "notes.csv"), "--declared-rows", "120")
+    added = running.command("flows.cli.main", *words, *classes)
+    assert added.returncode == 0, added.stderr
+    run = start_run(running, private={"dataset": "notes"}, test={"path": "asked.csv"})
     assert wait_for_state(running, run, "Completed", "Failed", "Crashed")["name"] == "Completed"
     info = running.mlflow_run(running.manifest(run)["summary"]["mlflow_run_id"])["info"]
     assert info["status"] == "FINISHED"

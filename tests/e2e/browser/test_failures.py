@@ -24,15 +24,15 @@ def vendor() -> Iterator[VendorServer]:
 
 
 @pytest.fixture(scope="module")
-def failed(context: Story, vendor: VendorServer) -> str:
+def failed(story: Story, vendor: VendorServer) -> str:
     """A run whose only language model goes down in the second iteration; its id."""
     config = SMALL | {
         "plms": [vendor.plm(key="none", options={"tries": 2})],
         "method": SMALL["method"] | {"iterations": ROUNDS, "samples": SAMPLES},
     }
-    flow_run = context.site.start(DEPLOYMENT, config)
-    context.open_run(flow_run)
-    context.see_state("Failed")
+    flow_run = story.site.start(DEPLOYMENT, config)
+    story.open_run(flow_run)
+    story.see_state("Failed")
     return flow_run
 
 
@@ -47,48 +47,46 @@ def releases(site: RunningStack, flow_run: str) -> dict[str, str]:
     }
 
 
-def test_a_failed_run_shows_the_reason_and_the_next_move(context: Story, failed: str) -> None:
-    context.open_run(failed, "Details")
-    context.window.see(
-        "State Message", "Every PLM is down in iteration 1", "requires a key", "Retry"
-    )
-    context.window.shot("retry-1-failed", whole=True)
+def test_a_failed_run_shows_the_reason_and_the_next_move(story: Story, failed: str) -> None:
+    story.open_run(failed, "Details")
+    story.window.see("State Message", "Every PLM is down in iteration 1", "requires a key", "Retry")
+    story.window.shot("retry-1-failed", whole=True)
 
 
 def test_retry_reuses_finished_steps_and_requests_nothing_twice(
-    context: Story, failed: str, vendor: VendorServer
+    story: Story, failed: str, vendor: VendorServer
 ) -> None:
-    stored = releases(context.site, failed)
+    stored = releases(story.site, failed)
     before, vendor.plan = vendor.count, lambda request: None
-    context.open_run(failed)
-    context.retry()
-    context.see_state("Completed")
-    context.window.shot("retry-4-completed")
+    story.open_run(failed)
+    story.retry()
+    story.see_state("Completed")
+    story.window.shot("retry-4-completed")
     assert vendor.count - before == SAMPLES - ANSWERED, "only what was missing was asked"
     assert len(stored) == 1
-    assert releases(context.site, failed).items() > stored.items(), (
+    assert releases(story.site, failed).items() > stored.items(), (
         "what was drawn was not drawn again"
     )
-    steps = context.site.steps(failed)
+    steps = story.site.steps(failed)
     assert steps["generate gpt t=0"] == ["Completed", "Reused"]
     assert steps["vote t=0"] == ["Completed", "Reused"]
-    context.open_run(failed, "Task Runs")
-    context.window.type("vote t=0", "//input[@placeholder='Search by run name']")
-    context.window.wait("the vote is reused", lambda: context.window.shown(REUSED))
-    context.window.shot("retry-5-reused", whole=True)
+    story.open_run(failed, "Task Runs")
+    story.window.type("vote t=0", "//input[@placeholder='Search by run name']")
+    story.window.wait("the vote is reused", lambda: story.window.shown(REUSED))
+    story.window.shot("retry-5-reused", whole=True)
 
 
-def test_a_run_past_the_cap_is_refused_and_says_what_is_left(context: Story, finished: str) -> None:
-    site, dataset = context.site, context.site.manifest(finished)["dataset"]
+def test_a_run_past_the_cap_is_refused_and_says_what_is_left(story: Story, finished: str) -> None:
+    site, dataset = story.site, story.site.manifest(finished)["dataset"]
     private = SMALL["private"] | {"name": dataset}
     spent = site.pipeline.answer("budget", "show", dataset)["datasets"][0]["spent"]
     site.pipeline.answer("budget", "cap", dataset, "--epsilon", str(spent))
     flow_run = site.start(DEPLOYMENT, SMALL | {"private": private, "privacy": {"epsilon": 3.0}})
-    context.open_run(flow_run, "Details")
-    context.see_state("Failed")
+    story.open_run(flow_run, "Details")
+    story.see_state("Failed")
     site.pipeline.answer("budget", "cap", dataset, "--epsilon", "100")
-    context.window.see(
+    story.window.see(
         "needs epsilon 3", "left", "missing", f"wasp budget cap {dataset}", "Nothing was spent"
     )
-    context.window.shot("budget-refused")
+    story.window.shot("budget-refused")
     assert site.steps(flow_run) == {}, "nothing was begun"
