@@ -209,11 +209,11 @@ class Artifacts:
 
         ArtifactError if there is none.
         """
-        name, _ = self._resolve(path)
-        manifest = self._manifest(name)
-        if not isinstance(manifest, Manifest):
-            raise ArtifactError(f"{self.where(name)}: {manifest or 'no finished result'}. {_AGAIN}")
-        return self.read_folder(manifest.ref(name))
+        ref = self.stored(path)
+        if ref is None:
+            name, _ = self._resolve(path)
+            raise ArtifactError(f"{self.where(name)}: no finished result. {_AGAIN}")
+        return self.read_folder(ref)
 
     def stored(self, path: str) -> ArtifactRef | None:
         """Return the finished artifact at `path`, regardless of its key; None if there is none.

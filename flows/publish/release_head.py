@@ -12,14 +12,14 @@ import numpy as np
 
 from connectors.artifacts.store import Artifacts
 from tasks.guidance.density import ClassMeans, class_means
+from tasks.steps.values import GUIDANCE
 
 FOLDER = "release_head"
-_RELEASE = "runs/{}/guidance/release.parquet"
 
 
 def release_head_of(artifacts: Artifacts, run_id: str, classes: Sequence[str]) -> ClassMeans | None:
     """Return the class means of a run's released density; None without a density or without classes."""
-    density = artifacts.stored(_RELEASE.format(run_id))
+    density = artifacts.stored(f"runs/{run_id}/{GUIDANCE}/release.parquet")
     if density is None or not classes:
         return None
     return class_means(artifacts, density)

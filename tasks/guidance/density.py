@@ -173,11 +173,15 @@ def move_to_release(
 
 def class_means(artifacts: "Artifacts", density: ArtifactRef) -> ClassMeans:
     """Return the directions of a released density's class means."""
-    released = _density(artifacts, density)
-    means = body(released.sums)
+    return means_of(_density(artifacts, density))
+
+
+def means_of(density: Density) -> ClassMeans:
+    """Return the directions of a density's class means."""
+    means = body(density.sums)
     # A class without records may have a mean of length zero.
     means /= np.maximum(np.linalg.norm(means, axis=1, keepdims=True), TINY)
-    return ClassMeans(released.labels, means)
+    return ClassMeans(density.labels, means)
 
 
 def _inputs(release: ArtifactRef, written: Sequence[TextTable]) -> dict[str, str]:

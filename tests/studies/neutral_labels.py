@@ -29,10 +29,9 @@ from connectors.models.transformers.model import HfModel
 from connectors.models.transformers.options import HfOptions
 from flows.config.task_files import load_task
 from tasks.accounting.integer_noise import calibrate_sums
-from tasks.guidance.density import move_to_release, relate_to_density
-from tasks.guidance.matching import TINY, Density
+from tasks.guidance.density import means_of, move_to_release, relate_to_density
+from tasks.guidance.matching import Density
 from tasks.private.density.count import clean_sums
-from tasks.private.density.features import body
 from tasks.private.density.promise import DensityPrivacy
 from tasks.private.sums import add_noise
 from tasks.private.votes.ballot import Ballot
@@ -150,9 +149,7 @@ def accuracies(rows: Rows, soft: Floats, test: Rows) -> dict[str, float]:
 
 def measured(texts: Rows, private: Rows, test: Rows, density: Density) -> dict[str, float]:
     """Return the columns of a cell that depend on a release."""
-    means = body(density.sums)
-    means /= np.maximum(np.linalg.norm(means, axis=1, keepdims=True), TINY)
-    nearest = (test.vectors @ means.T).argmax(axis=1) == test.classes
+    nearest = means_of(density).nearest(test.vectors) == np.array(density.labels)[test.classes]
     columns = {"means": float(nearest.mean())}
     certain = np.eye(len(density.labels))[private.classes]
     for name, (rows, soft) in {
