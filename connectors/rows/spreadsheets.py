@@ -62,7 +62,7 @@ def read_sheet(data: bytes, name: str) -> list[Cells]:
     ]
     if len(filled) > 1:
         raise InputError(
-            f"{name}: {len(filled)} sheets have rows. Save the one with the records as a file of its own."
+            f"{name}: {len(filled)} sheets have rows. Save the sheet with the records as a separate file."
         )
     return next(iter(filled), [])
 

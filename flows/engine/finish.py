@@ -130,7 +130,7 @@ def _close(summary: RunSummary, record: RunRecord, manifest: RunManifest, is_reu
     if record.degraded:
         state = "Degraded"
     elif is_reused:
-        # A name of its own: an automation, or a person who reads the list of nights, tells them apart.
+        # Another name: automations, and people who read the list of nights, must see the difference.
         state = REUSED
     message = f"{charge_line(summary, record.budget, is_reused)}{result_line(summary)}"
     return cast(Json, Completed(name=state, message=message, data=summary.to_json()))
