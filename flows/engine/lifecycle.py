@@ -31,7 +31,13 @@ from flows.engine.prepare import require_same_run
 from flows.engine.run import Run, RunResults
 from flows.engine.run_manifest import open_manifest
 from flows.engine.tracking import start_tracking
-from flows.runtime.failure import ErrorContext, describe_error, ends_the_process, explained_errors
+from flows.runtime.failure import (
+    ErrorContext,
+    describe_error,
+    ends_the_process,
+    explained_errors,
+    kept_interruption,
+)
 from flows.runtime.flow_runs import end_left_tasks, fail_down_models, reported_end
 from flows.runtime.interruption import described, report_interruption
 from flows.runtime.manifest import lock_run, now, share_caches
@@ -167,7 +173,8 @@ def _record_failure(run: AnyRun, context: ErrorContext) -> Iterator[AnyRun]:
     """Store a failure in the manifest, also if the disk or the tracking server fails; then flush the run page."""
     with described(partial(interrupted_lines, run)), run_page.connector_warnings():
         try:
-            yield run
+            with kept_interruption():
+                yield run
         except BaseException as error:
             _store_failure(run, context, error)
             raise

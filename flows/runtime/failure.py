@@ -46,7 +46,7 @@ def explained_errors(context: ErrorContext) -> Iterator[None]:
     """
     guard_logs()
     try:
-        with cancellation.work():
+        with cancellation.work(), kept_interruption():
             yield
     # The message of a refusal already says who refused and what was not done.
     except ApprovalError:
@@ -66,6 +66,23 @@ def explained_errors(context: ErrorContext) -> Iterator[None]:
     except BaseException as error:
         if ends_the_process(error):
             cancellation.stop()
+        raise
+
+
+@contextmanager
+def kept_interruption() -> Iterator[None]:
+    """Raise Ctrl-C or SIGTERM again where an error of its handling took its place.
+
+    Prefect does so if the signal comes while a task run is being created: "Task run is not set".
+    """
+    try:
+        yield
+    except Exception as error:
+        cause: BaseException | None = error
+        while cause is not None:
+            if ends_the_process(cause):
+                raise cause from None
+            cause = cause.__cause__ or cause.__context__
         raise
 
 

@@ -2,10 +2,11 @@
 
 import json
 import os
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
-from prefect import flow, runtime
+from prefect import flow, runtime, task_engine
 from prefect.settings import PREFECT_API_URL, PREFECT_LOGGING_TO_API_ENABLED, temporary_settings
 
 from connectors.interfaces.errors import ConfigError, WaspError
@@ -13,7 +14,7 @@ from flows.cli.clean_flow import clean
 from flows.config.files import load_config
 from flows.methods.wasp.config import WaspConfig
 from flows.methods.wasp.flow import wasp
-from flows.runtime.failure import ErrorContext, explained_errors
+from flows.runtime.failure import ErrorContext, explained_errors, kept_interruption
 from flows.storage.retention import Retention
 from tasks.prefect.runtime import task_step
 from tests.support.registered import DEMO
@@ -72,6 +73,28 @@ def test_a_key_in_an_error_that_nobody_foresaw(
     assert [part for part in stored if KEY in part] == []
     assert all("the desk does not know ***" in part for part in stored)
     assert KEY not in (tmp_path / "failure.txt").read_text()
+
+
+def test_ctrl_c_while_prefect_creates_a_task_run_stays_ctrl_c(
+    api: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    @task_step("ask the desk")
+    def ask() -> None: ...
+
+    @flow
+    def work(kept: bool) -> None:
+        with kept_interruption() if kept else nullcontext():
+            ask()
+
+    monkeypatch.setattr(task_engine, "_create_task_run_locally", interrupt)
+    with temporary_settings({PREFECT_API_URL: api, PREFECT_LOGGING_TO_API_ENABLED: False}):
+        with pytest.raises(ValueError, match="Task run is not set"):
+            work(False)
+        with pytest.raises(KeyboardInterrupt):
+            work(True)
 
 
 # --- the first command in an empty state folder

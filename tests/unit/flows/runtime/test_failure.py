@@ -23,6 +23,7 @@ from flows.runtime.failure import (
     disk_is_full,
     explain_prefect_failure,
     explained_errors,
+    kept_interruption,
 )
 
 
@@ -95,6 +96,22 @@ def test_a_stop_on_purpose_passes_as_it_is() -> None:
         cancellation.raise_if_stopped()
     with explained_errors(ErrorContext()):  # what begins afterwards, in a notebook, is not ended
         cancellation.raise_if_stopped()
+
+
+def test_an_interruption_stays_one_when_its_handling_fails() -> None:
+    def create_task_run() -> None:
+        try:
+            raise KeyboardInterrupt
+        except BaseException:
+            # What Prefect's engine does if the task run does not exist yet.
+            raise ValueError("Task run is not set")  # noqa: B904
+
+    with pytest.raises(KeyboardInterrupt), explained_errors(ErrorContext()):
+        create_task_run()
+    with pytest.raises(KeyboardInterrupt), kept_interruption():
+        create_task_run()
+    with pytest.raises(UnexpectedError, match="unrelated"), explained_errors(ErrorContext()):
+        raise ValueError("unrelated")
 
 
 def test_a_machine_too_busy_for_prefects_server_is_named(tmp_path: Path) -> None:
