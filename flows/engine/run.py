@@ -37,7 +37,8 @@ from tasks.steps.values import ChargedDataset, TextTable, Weights
 from tasks.students.spec import NEXT_WORD, StudentSpec
 from tasks.students.training_set import collect
 from tasks.writing.class_balance import Shares
-from tasks.writing.generate import WriteJob
+from tasks.writing.generate import WriteJob, tasks_of
+from tasks.writing.texts import samples_path
 from tasks.writing.usable_texts import require_usable
 
 NO_TEXTS = "this run wrote no texts"
@@ -169,7 +170,10 @@ class Run:
         examples: ArtifactRef | None,
         written: Sequence[TextTable],
     ) -> list[WriteJob]:
-        """Return one job per PLM; together they write the round's texts and those missing from earlier rounds."""
+        """Return the jobs of all PLMs; together they write the round's texts and those missing from earlier rounds.
+
+        A PLM has one job, or several for more texts than one task writes.
+        """
         jobs = []
         offset = sum(table.samples.rows for table in written)
         for plm, count in self.counts(iteration, weights, written).items():
@@ -186,10 +190,18 @@ class Run:
                 shares=self.shares,
                 listed=self.config.plms[number].is_listed,
             )
-            jobs.append(job)
+            jobs += self.divided(job)
             # Positions continue over models and rounds: each text of a run has its number.
             offset += count
         return jobs
+
+    def divided(self, job: WriteJob) -> list[WriteJob]:
+        """Return the tasks of a job."""
+        tasks = tasks_of(job)
+        # A table that an earlier version wrote in one task is reused: its texts may have been voted on.
+        if len(tasks) > 1 and self.tools.artifacts.exists(samples_path(self.tools.run_id, job)):
+            return [job]
+        return tasks
 
     def counts(
         self, iteration: int, weights: Weights, written: Sequence[TextTable]
@@ -372,11 +384,11 @@ class Run:
             return NO_RELEASE
         texts: tuple[TextTable, ...] = ()
         if not self.guides_all:
-            # Only the first iteration precedes all releases. Tables with a part are made from other texts.
+            # Only the first iteration precedes all releases.
             texts = tuple(
                 table
                 for table in self.progress.generated
-                if table.iteration == 0 and not table.part and table.samples.rows
+                if table.iteration == 0 and table.is_new and table.samples.rows
             )
         # Class means of a density classify texts; without classes there is nothing to classify.
         density = self.density if self.prepared.card.has_classes else None

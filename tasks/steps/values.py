@@ -20,8 +20,16 @@ GUIDANCE: Final = "guidance"
 AHEAD = "ahead="
 """Prefix of the part of texts that are only evaluated and never join the data set."""
 
+SHARD: Final = "shard="
+"""Prefix of the part of new texts that several tasks write for one model in one iteration."""
+
 Weights = dict[str, float]
 """Weight of each PLM by name; the weights add up to 1 (w_k in the paper, normalised)."""
+
+
+def place(iteration: int, part: str) -> str:
+    """Return an iteration and the part of its texts as the names of steps and progress lines have them."""
+    return f"t={iteration} {part}".rstrip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +55,8 @@ class TextTable:
     """The texts of one PLM in one iteration, with their embeddings once these exist.
 
     `down`: why the PLM wrote nothing; empty if it wrote. `part`: the folder of these texts within the iteration, empty
-    for new ones. `vector_inputs`: digest of the further inputs of the vectors, empty if there are none.
+    for new ones that one task wrote. `vector_inputs`: digest of the further inputs of the vectors, empty if there are
+    none.
     """
 
     plm: str
@@ -64,6 +73,16 @@ class TextTable:
         if self.vectors is None:
             return [self.samples]
         return [self.samples, self.vectors]
+
+    @property
+    def place(self) -> str:
+        """The iteration and part, for the name of a step."""
+        return place(self.iteration, self.part)
+
+    @property
+    def is_new(self) -> bool:
+        """True if these texts are not made from other texts."""
+        return not self.part or self.part.startswith(SHARD)
 
     @property
     def looks_ahead(self) -> bool:

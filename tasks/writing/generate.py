@@ -6,7 +6,7 @@ The result contains the requested number of valid texts per class, or records a 
 import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
@@ -17,8 +17,8 @@ from connectors.interfaces.errors import ConfigError, FinalError
 from connectors.interfaces.models import Completion, LanguageModel, Usage
 from connectors.interfaces.progress import Advance
 from connectors.interfaces.prompts import Prompt, Seeded
-from tasks.steps.values import Reference
-from tasks.writing.class_balance import Shares
+from tasks.steps.values import SHARD, Reference, place
+from tasks.writing.class_balance import Shares, texts_per_class
 from tasks.writing.cleaning import Cleaned, normalised
 from tasks.writing.first_answers import FirstAnswers, Tally, judge
 from tasks.writing.forms import form_of
@@ -51,9 +51,13 @@ Row = dict[str, object]
 """One row of a table by column."""
 PROMPT_TYPES = {"prompt_key": "str", "label": "str", "attempt": "int64", "text": "str"}
 TOP_UP = 1.25
+ROUNDS_OF_A_TASK = 8
+"""Generations of a task by its texts, at most: the first round, and as many further ones as stops of a run grant."""
 # Ids contain iteration and model, so that models that write at the same time need no common counter.
 IDS_PER_PLM = 10**7
 IDS_PER_ITERATION = 10**9
+TASK_TEXTS = 10_000
+"""Texts of one task: what a model writes beyond them in an iteration is divided among further tasks."""
 DRAWN_TERMS = 10
 """Terms of a private vocabulary in a prompt (AugPE+V of Nagesh et al. 2025)."""
 
@@ -88,6 +92,9 @@ class WriteJob(Turn):
     copies `count` in total, cycling through the parents. `part`: a separate folder within the iteration. With `seeds`
     each prompt requests its own phrases. With `words`, a table of terms, each prompt for a new text names randomly
     drawn ones.
+
+    A job that is one of several tasks of a model and iteration has `all_texts`, the number of texts of all of them, of
+    which earlier tasks write the first `before`.
     """
 
     card: TaskCard
@@ -104,21 +111,33 @@ class WriteJob(Turn):
     seeds: Seeds | None = None
     words: ArtifactRef | None = None
     shares: Shares = ()
+    before: int = 0
+    all_texts: int = 0
+
+    @property
+    def place(self) -> str:
+        """The iteration and part, for the name of a step."""
+        return place(self.iteration, self.part)
+
+    def texts_of_classes(self, count: int, offset: int) -> dict[str, int]:
+        """Return how many of `count` new texts each class gets; `offset` are assigned before."""
+        return texts_per_class(count, self.card.label_names, self.shares, offset)
 
 
 @dataclass(frozen=True, slots=True)
 class WritingRequest:
     """A job with the contents of its artifacts.
 
-    `counts`: texts per class. `good`, `bad`: the selected samples per class, best first; a class without samples uses
-    the zero-shot prompt. `attempts`: number of top-up rounds after the first. `earlier`: normalised texts
-    (tasks.writing.cleaning.normalised) already in the dataset. `parents`: the texts of each class to vary in turn;
-    empty for new texts. `seeding`: each prompt requests its own phrases instead. `words`: terms of which each prompt
-    for a new text names some, drawn at random.
+    `counts`: texts per class; `before`: those that earlier tasks of the same model and iteration write. `good`, `bad`:
+    the selected samples per class, best first; a class without samples uses the zero-shot prompt. `attempts`: number of
+    top-up rounds after the first. `earlier`: normalised texts (tasks.writing.cleaning.normalised) already in the
+    dataset. `parents`: the texts of each class to vary in turn; empty for new texts. `seeding`: each prompt requests
+    its own phrases instead. `words`: terms of which each prompt for a new text names some, drawn at random.
     """
 
     job: WriteJob
     counts: Mapping[str, int]
+    before: Mapping[str, int] = field(default_factory=dict)
     good: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     bad: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     attempts: int = 3
@@ -229,6 +248,27 @@ def generate(
     return writing.finished()
 
 
+def tasks_of(job: WriteJob) -> list[WriteJob]:
+    """Divide a job for new texts into tasks of at most `TASK_TEXTS` texts; a job of so many stays as it is.
+
+    Tasks have the prompts of the undivided job in the first round, and the same number of texts of each class
+    together. Texts of two tasks may be equal, like those of two models.
+    """
+    if job.count <= TASK_TEXTS:
+        return [job]
+    return [
+        replace(
+            job,
+            part=f"{SHARD}{number}",
+            count=min(TASK_TEXTS, job.count - before),
+            offset=job.offset + before,
+            before=before,
+            all_texts=job.count,
+        )
+        for number, before in enumerate(range(0, job.count, TASK_TEXTS))
+    ]
+
+
 def empty_result(request: WritingRequest) -> Generated:
     """Return the result of a model that is down: no rows, and all texts missing."""
     return _Writing(request).finished()
@@ -244,7 +284,7 @@ def _check(request: WritingRequest) -> None:
     job = request.job
     if (
         not 0 <= job.plm_index < IDS_PER_ITERATION // IDS_PER_PLM
-        or sum(request.counts.values()) > IDS_PER_PLM
+        or job.before + sum(request.counts.values()) > IDS_PER_PLM
     ):
         raise ConfigError(
             f"Model '{job.plm}': a run supports at most 100 models and 10 million texts per model and iteration. "
@@ -259,7 +299,8 @@ class _Writing:
         self.request = request
         self.job = request.job
         self.seen = set(request.earlier)
-        self.requested: Counter[str] = Counter()
+        # The first round continues the generations of earlier tasks: their prompts are those of one task for all.
+        self.requested: Counter[str] = Counter(request.before)
         labels = [label for label in self.job.card.label_names if label in request.counts]
         self.accepted: dict[str, list[Row]] = {label: [] for label in labels}
         self.failures: list[Row] = []
@@ -285,6 +326,9 @@ class _Writing:
             for ordinal in range(start, start + needed):
                 queries.append((ordinal, position, _query(self.request, label, ordinal, attempt)))
             self.requested[label] += needed
+            if attempt == 0 and self.job.all_texts:
+                # Behind the first rounds of all tasks, and of each task behind all rounds of the one before.
+                self.requested[label] = self.job.all_texts + ROUNDS_OF_A_TASK * self.job.before
         return [query for _, _, query in sorted(queries, key=lambda item: item[:2])]
 
     def record(self, query: _Query, completion: Completion, cleaned: Cleaned) -> None:
@@ -335,6 +379,7 @@ class _Writing:
         """Return the texts with their ids, and the numbers of missing ones."""
         rows = [row for of_class in self.accepted.values() for row in of_class]
         first = self.job.iteration * IDS_PER_ITERATION + self.job.plm_index * IDS_PER_PLM
+        first += self.job.before
         numbered = [{"sample_id": first + ordinal, **row} for ordinal, row in enumerate(rows)]
         missing = {
             label: self.request.counts[label] - len(of_class)

@@ -20,7 +20,6 @@ from tasks.steps.reuse import declare_versions, make_once, step_key
 from tasks.steps.step import step
 from tasks.steps.tools import Tools
 from tasks.steps.values import Reference, TextTable
-from tasks.writing.class_balance import texts_per_class
 from tasks.writing.cleaning import normalised
 from tasks.writing.embed import embed_blocks
 from tasks.writing.examples import Examples, examples_of
@@ -56,6 +55,14 @@ KEYED: Final = (
 """Fields of a job that are part of every key."""
 
 
+def samples_path(run_id: str, job: WriteJob) -> str:
+    """Return the path of a job's texts in the artifact store."""
+    folder = f"runs/{run_id}/iteration={job.iteration}"
+    if job.part:
+        folder += f"/{job.part}"
+    return f"{folder}/plm={job.plm}/samples.parquet"
+
+
 def write_samples(tools: Tools, job: WriteJob) -> tuple[ArtifactRef, str]:
     """Generate the texts of one language model in one iteration.
 
@@ -67,11 +74,8 @@ def write_samples(tools: Tools, job: WriteJob) -> tuple[ArtifactRef, str]:
     """
     model = tools.model(job.plm)
     key = _generation_key(model.identity, job)
-    folder = f"runs/{tools.run_id}/iteration={job.iteration}"
-    if job.part:
-        folder += f"/{job.part}"
-    folder += f"/plm={job.plm}"
-    path = f"{folder}/samples.parquet"
+    path = samples_path(tools.run_id, job)
+    folder = path.rpartition("/")[0]
     stops = stops_of(tools, path)
 
     def make() -> ArtifactRef:
@@ -117,7 +121,7 @@ def _generate(
     note = partial(_progress_note, model, tally)
     total = sum(request.counts.values())
     try:
-        with tools.progress(f"{verb} {job.plm} t={job.iteration}", total, note) as advance:
+        with tools.progress(f"{verb} {job.plm} {job.place}", total, note) as advance:
             return generate(model, request, advance, tally), ""
     except (FinalError, TemporaryError) as error:
         return empty_result(request), str(error)
@@ -175,7 +179,7 @@ def _require_delegated(written: ArtifactRef | None, plm: str) -> ArtifactRef:
 
 
 @step(
-    "embed {written.plm} t={written.iteration}",
+    "embed {written.plm} {written.place}",
     versions={"embed": 1},
     artifact=attrgetter("vectors"),
 )
@@ -185,7 +189,7 @@ def embed_samples(tools: Tools, written: TextTable) -> tuple[TextTable, str]:
     key = step_key("embed", {"embedder": tools.embedder.identity}, {"samples": samples.sha256})
     path = f"embeddings/{digest(tools.embedder.identity)[:16]}/{samples.sha256[:32]}.parquet"
 
-    what = f"embed {written.plm} t={written.iteration}"
+    what = f"embed {written.plm} {written.place}"
 
     def texts() -> list[str]:
         return tools.artifacts.read_table(samples, ["text"])["text"].tolist()
@@ -297,8 +301,11 @@ def _request(tools: Tools, job: WriteJob) -> WritingRequest:
     if job.copies:
         counts = {label: len(of_class) * job.copies for label, of_class in parents.items()}
     else:
-        counts = texts_per_class(job.count, job.card.label_names, job.shares, job.offset)
-    request = WritingRequest(job, counts, good, bad, earlier=frozenset(earlier), parents=parents)
+        counts = job.texts_of_classes(job.count, job.offset)
+    before = job.texts_of_classes(job.before, job.offset - job.before)
+    request = WritingRequest(
+        job, counts, before, good, bad, earlier=frozenset(earlier), parents=parents
+    )
     if job.seeds is not None:
         request = replace(request, seeding=_seeding(tools, job.seeds))
     if job.words is not None:
@@ -359,20 +366,24 @@ def _optional_parameters(job: WriteJob) -> dict[str, object]:
     if job.shares:
         parameters["shares"] = list(job.shares)
     if job.seeds:
-        seeds = job.seeds
-        sources = {"shown": "", "sequences": seeds.sequences.sha256}
-        shown_per_class = 0
-        if seeds.shown:
-            sources["shown"] = seeds.shown.content
-            shown_per_class = SHOWN_PER_CLASS
-        if seeds.terms:
-            sources |= {"terms": seeds.terms.sha256, "length": str(seeds.length)}
-        # False: prompts that name the class were a setting.
-        manner = [shown_per_class, False, seeds.first, seeds.models]
-        parameters["seeds"] = {**sources, "manner": manner}
+        parameters["seeds"] = _seed_parameters(job.seeds)
+    if job.all_texts:
+        parameters |= {"before": job.before, "all_texts": job.all_texts}
     if job.listed:
         parameters["style"] = "list"
     # Left out at 1, as in the keys of earlier versions, where every generation had its own draw.
     if job.texts_per_prompt > 1:
         parameters["texts_per_prompt"] = job.texts_per_prompt
     return parameters
+
+
+def _seed_parameters(seeds: Seeds) -> dict[str, object]:
+    sources = {"shown": "", "sequences": seeds.sequences.sha256}
+    shown_per_class = 0
+    if seeds.shown:
+        sources["shown"] = seeds.shown.content
+        shown_per_class = SHOWN_PER_CLASS
+    if seeds.terms:
+        sources |= {"terms": seeds.terms.sha256, "length": str(seeds.length)}
+    # False: prompts that name the class were a setting.
+    return {**sources, "manner": [shown_per_class, False, seeds.first, seeds.models]}

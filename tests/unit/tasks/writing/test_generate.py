@@ -10,7 +10,14 @@ import pytest
 from connectors.interfaces.errors import ConfigError, FinalError
 from connectors.interfaces.models import Completion, keep_nothing
 from tasks.writing.cleaning import normalised
-from tasks.writing.generate import FAILURE_TYPES, ROW_TYPES, WriteJob, WritingRequest, generate
+from tasks.writing.generate import (
+    FAILURE_TYPES,
+    ROW_TYPES,
+    WriteJob,
+    WritingRequest,
+    generate,
+    tasks_of,
+)
 from tasks.writing.prompts import Label, TaskCard
 
 CARD = TaskCard(
@@ -304,3 +311,50 @@ def test_a_model_that_loses_answers_is_stopped():
 
     with pytest.raises(FinalError, match="28 completions for 29 prompts"):
         generate(Careless(), request())
+
+
+def divided(monkeypatch, job, size):
+    """Return the tasks of a job of `size` texts each."""
+    monkeypatch.setattr("tasks.writing.generate.TASK_TEXTS", size)
+    return tasks_of(job)
+
+
+def of_job(job):
+    """Return the request of a job, as the step makes it."""
+    return WritingRequest(
+        job,
+        job.texts_of_classes(job.count, job.offset),
+        job.texts_of_classes(job.before, job.offset - job.before),
+    )
+
+
+@pytest.mark.parametrize("shares", [(), (0.5, 0.3, 0.2)])
+def test_tasks_of_one_job_write_its_texts_with_the_same_first_prompts(monkeypatch, shares):
+    job = WriteJob(
+        CARD, "writer", count=37, offset=4, plm_index=3, iteration=2, shares=shares, seed=5
+    )
+    whole = Writer()
+    expected = generate(whole, of_job(job))
+    tasks = divided(monkeypatch, job, 10)
+    assert [task.count for task in tasks] == [10, 10, 10, 7]
+    assert [task.part for task in tasks] == ["shard=0", "shard=1", "shard=2", "shard=3"]
+    model = Writer()
+    made = [generate(model, of_job(task)).rows for task in tasks]
+    together = pd.concat(made, ignore_index=True)
+    assert per_label(together) == per_label(expected.rows)
+    assert sorted(together["text"]) == sorted(expected.rows["text"])
+    assert sorted(together["sample_id"]) == sorted(expected.rows["sample_id"])
+    assert {prompt.key for asked in model.asked for prompt in asked} == {
+        prompt.key for asked in whole.asked for prompt in asked
+    }
+    assert divided(monkeypatch, job, 37) == [job]
+
+
+def test_prompts_of_further_rounds_differ_between_tasks(monkeypatch):
+    job = WriteJob(CARD, "writer", count=60, plm_index=0, iteration=0)
+    model = Writer(spoil=lambda prompt, answer: replace(answer, text="no"))
+    made = [generate(model, of_job(task)) for task in divided(monkeypatch, job, 10)]
+    keys = [prompt.key for asked in model.asked for prompt in asked]
+    assert len(keys) > 60 * 4
+    assert len(set(keys)) == len(keys)
+    assert sum(sum(part.shortfall.values()) for part in made) == 60
