@@ -29,6 +29,7 @@ from flows.runtime.manifest import Approval, versions
 from flows.runtime.stores import tracking_store
 from tasks.accounting.guarantee import finite
 from tasks.evaluation.map_points import MapPoints, map_points
+from tasks.evaluation.steps import MAX_VECTORS
 from tasks.metrics.answer_counts import AnswerCounts, count_answers, describe_problems
 from tasks.metrics.iteration_record import IterationRecord
 from tasks.metrics.registry import METRICS
@@ -53,7 +54,7 @@ def record_of(run: Run, results: RunResults) -> RunRecord:
     answers = _answers(progress, results)
     stubs = tuple(model.name for model in run.config.models if model.is_stub)
     degraded = (*_missing_texts(prepared, results, run.why_missing), *_failures(progress))
-    warnings = list(prepared.warnings)
+    warnings = [*prepared.warnings, *_sampled(results)]
     sections = list(find_method(run.config.flow_name).sections(run))
     if run.discriminator is not None:
         warnings += run.discriminator.warnings
@@ -185,6 +186,16 @@ def _missing_texts(prepared: Prepared, results: RunResults, reason: str) -> Iter
     missing = prepared.tools.config.method.samples - results.synthetic.rows
     if missing > 0:
         yield f"{missing} texts are missing: {reason}"
+
+
+def _sampled(results: RunResults) -> Iterator[str]:
+    """Yield that measures and student use a sample of the texts."""
+    texts = results.synthetic.rows if results.synthetic else 0
+    if texts > MAX_VECTORS:
+        yield (
+            f"measures of texts, and a student that learns from vectors, use {MAX_VECTORS:,} of the {texts:,} texts, "
+            "drawn at random"
+        )
 
 
 def _failures(progress: RunProgress) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pandas as pd
 from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.embedding import Matrix
 from connectors.interfaces.errors import InputError
+from tasks.metrics.metrics import thinned
 from tasks.metrics.registry import LabelledRows, Metric, MetricInput, added_versions, all_metrics
 from tasks.steps.reuse import json_once, make_once, step_key
 from tasks.steps.step import as_json, step
@@ -24,6 +26,12 @@ from tasks.students.testing import test_on
 from tasks.students.train import evaluate, load_student, train_student, units_of_work
 from tasks.students.training_set import LEARNED, learned_labels, with_soft_labels
 from tasks.writing.texts import content, read_samples, read_vectors, reference_rows
+
+MAX_VECTORS = 100_000
+"""Texts whose vectors are measured or learned from, at most.
+
+A sample of more texts: a small machine cannot hold the vectors of all.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +71,11 @@ class TrainJob:
         return "public rows"
 
     @property
+    def learns_vectors(self) -> bool:
+        """True if the student learns from vectors of the texts."""
+        return self.student.kind not in ("finetune", NEXT_WORD)
+
+    @property
     def on_texts(self) -> TrainJob:
         """The job of a new student, trained on the exported texts and their labels alone."""
         plain = replace(self.student, adaptation="none")
@@ -83,6 +96,7 @@ def measure_iteration(tools: Tools, job: MeasureJob) -> tuple[ArtifactRef, str]:
     added = added_versions()
     if added:
         parameters["metrics"] = added
+    parameters |= _limit(job.written)
     key = step_key(
         "measure", parameters, {"samples": content([entry.samples for entry in job.written])}
     )
@@ -99,16 +113,10 @@ def train_and_test(tools: Tools, job: TrainJob) -> tuple[ArtifactRef, str]:
     """
     path = f"runs/{tools.run_id}/student.json"
     folder = f"runs/{tools.run_id}/student"
-    parameters: dict[str, object] = {"student": settings(job.student), "labels": list(job.labels)}
-    parameters["test"] = _content(job.test)
-    if job.unlabelled is not None:
-        parameters["unlabelled"] = job.unlabelled.content
-    if job.soft is not None:
-        parameters["soft"] = job.soft.sha256
-    if job.student.kind != "finetune":
-        parameters["embedder"] = tools.embedder.identity
     key = step_key(
-        "train", parameters, {"samples": content([entry.samples for entry in job.written])}
+        "train",
+        _train_parameters(tools, job),
+        {"samples": content([entry.samples for entry in job.written])},
     )
 
     def make() -> ArtifactRef:
@@ -125,8 +133,7 @@ def train_and_test(tools: Tools, job: TrainJob) -> tuple[ArtifactRef, str]:
             tools, job.test, job.labels, student
         )
         if job.reads and scores["test"] is not None:
-            samples = with_soft_labels(tools, read_samples(tools, job.written, LEARNED), job.soft)
-            vectors = read_vectors(tools, job.written)
+            samples, vectors = _learned(tools, job)
             # Whoever trains on the exported texts has no public rows: the result is that of a student without them.
             scores["adapted"] = correct_of(scores["test"])
             scores["test"] = score_texts(tools, job.on_texts, samples, vectors)
@@ -140,16 +147,50 @@ def train_and_test(tools: Tools, job: TrainJob) -> tuple[ArtifactRef, str]:
     return make_once(tools.artifacts, path, key, make, stale)
 
 
+def _train_parameters(tools: Tools, job: TrainJob) -> dict[str, object]:
+    parameters: dict[str, object] = {"student": settings(job.student), "labels": list(job.labels)}
+    parameters["test"] = _content(job.test)
+    if job.unlabelled is not None:
+        parameters["unlabelled"] = job.unlabelled.content
+    if job.soft is not None:
+        parameters["soft"] = job.soft.sha256
+    if job.student.kind != "finetune":
+        parameters["embedder"] = tools.embedder.identity
+    if job.learns_vectors:
+        parameters |= _limit(job.written)
+    return parameters
+
+
 def _content(reference: Reference | None) -> str:
     if reference is None:
         return ""
     return reference.content
 
 
+def _limit(written: Sequence[TextTable]) -> dict[str, object]:
+    """Return the key parameter of a sample of texts; empty for few texts, whose keys are those of earlier versions."""
+    if sum(entry.samples.rows for entry in written) <= MAX_VECTORS:
+        return {}
+    return {"most": MAX_VECTORS}
+
+
+def _learned(tools: Tools, job: TrainJob) -> tuple[pd.DataFrame, Matrix | None]:
+    """Return the texts that a student learns from, with their vectors if it needs them."""
+    samples = read_samples(tools, job.written, LEARNED)
+    if not job.learns_vectors:
+        return with_soft_labels(tools, samples, job.soft), None
+    chosen = thinned(len(samples), MAX_VECTORS, job.student.seed)
+    samples = with_soft_labels(tools, samples.iloc[chosen], job.soft)
+    return samples, read_vectors(tools, job.written, chosen)
+
+
 def _values(tools: Tools, job: MeasureJob) -> Scores:
     """Return all metrics of the texts; None where the real rows are missing."""
     samples = read_samples(tools, job.written, LEARNED)
-    vectors = read_vectors(tools, job.written)
+    total = len(samples)
+    chosen = thinned(total, MAX_VECTORS, job.seed)
+    samples = samples.iloc[chosen]
+    vectors = read_vectors(tools, job.written, chosen)
     texts = LabelledRows(samples["text"].tolist(), samples["label"].tolist(), vectors)
     reference = {"test": job.test, "public": job.public}.get(job.fid)
     start = min(entry.iteration for entry in job.written)
@@ -160,7 +201,7 @@ def _values(tools: Tools, job: MeasureJob) -> Scores:
         "reference": _input(tools, none, reference),
         "test": _input(tools, none, job.test),
     }
-    values: Scores = {"iteration": job.iteration, "rows": len(vectors), "fid_reference": "none"}
+    values: Scores = {"iteration": job.iteration, "rows": total, "fid_reference": "none"}
     if reference is not None:
         values["fid_reference"] = job.fid
     values |= {
@@ -195,11 +236,9 @@ def _value(metric: Metric, rows: MetricInput | None) -> float | None:
 
 
 def _train(tools: Tools, job: TrainJob, folder: Path) -> Scores:
-    samples = with_soft_labels(tools, read_samples(tools, job.written, LEARNED), job.soft)
+    samples, vectors = _learned(tools, job)
     labels, soft = learned_labels(samples, job.labels)
-    rows = TrainingRows(samples["text"].tolist(), labels, job.labels, soft=soft)
-    if job.student.kind != "finetune":
-        rows = replace(rows, vectors=read_vectors(tools, job.written))
+    rows = TrainingRows(samples["text"].tolist(), labels, job.labels, vectors, soft=soft)
     if job.unlabelled is not None:
         rows = replace(rows, unlabelled=np.asarray(reference_rows(tools, job.unlabelled)[1]))
     with tools.progress("train student", units_of_work(job.student, len(samples))) as advance:

@@ -16,6 +16,7 @@ from flows.config.files import check_config
 from flows.engine.tools import RunName, RunTools
 from flows.methods.wasp.config import WaspConfig
 from tasks.evaluation import baseline as baseline_step
+from tasks.evaluation import steps as evaluation_steps
 from tasks.evaluation.baseline import (
     TOO_FEW,
     BaselineJob,
@@ -23,7 +24,14 @@ from tasks.evaluation.baseline import (
     read_baseline,
     sample_indices,
 )
-from tasks.evaluation.steps import TrainJob, correct_of, score_texts, train_and_test
+from tasks.evaluation.steps import (
+    MeasureJob,
+    TrainJob,
+    correct_of,
+    measure_iteration,
+    score_texts,
+    train_and_test,
+)
 from tasks.guidance.density import class_means
 from tasks.guidance.soft_labels import label_softly
 from tasks.metrics.registry import compared_names
@@ -31,7 +39,7 @@ from tasks.metrics.usefulness import ACCURACIES, Accuracy, Baseline, Discriminat
 from tasks.private.density.features import features_of
 from tasks.steps.reuse import step_key
 from tasks.steps.values import Reference, TextTable
-from tasks.students.spec import StudentSpec
+from tasks.students.spec import NEXT_WORD, StudentSpec
 from tasks.students.training_set import SOFT
 from tasks.writing.texts import embed_samples, read_samples, read_vectors
 from tests.support.runs.pipeline import SMALL
@@ -235,6 +243,40 @@ def test_an_arm_has_a_limit_that_is_part_of_the_key_only_where_it_applies(
     assert limited.key != below.key
     values = desk.tools.artifacts.read_json(limited)
     assert values["texts"] == job.most_texts - 1
+
+
+def test_measures_and_student_use_a_sample_of_many_texts_which_their_keys_then_name(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = (desk.written("one", 12), desk.written("two", 20))
+    texts = sum(table.samples.rows for table in written)
+    measure = MeasureJob(0, written, "test", desk.test, None, 0)
+    train = TrainJob(written, StudentSpec("linear"), desk.labels, desk.test)
+    words = replace(train, student=StudentSpec(NEXT_WORD))
+
+    def keys() -> list[str]:
+        measured = measure_iteration(desk.tools, measure)[0]
+        return [measured.key, *(train_and_test(desk.tools, job)[0].key for job in (train, words))]
+
+    below = keys()
+    monkeypatch.setattr(evaluation_steps, "MAX_VECTORS", texts)
+    assert keys() == below
+    read: list[int] = []
+
+    def read_some(tools: Any, tables: Any, chosen: Any = None) -> Any:
+        vectors = read_vectors(tools, tables, chosen)
+        read.append(len(vectors))
+        return vectors
+
+    monkeypatch.setattr(evaluation_steps, "read_vectors", read_some)
+    monkeypatch.setattr(evaluation_steps, "MAX_VECTORS", 60)
+    sampled = keys()
+    assert [new == old for new, old in zip(sampled, below, strict=True)] == [False, False, True]
+    assert read == [60, 60]
+    values = desk.tools.artifacts.read_json(measure_iteration(desk.tools, measure)[0])
+    assert values["rows"] == texts
+    assert values["probe_accuracy"] > 0.3
+    assert score(desk, train)["test"]["accuracy"] > 0.3
 
 
 def test_chosen_vectors_are_those_of_all_in_the_order_of_the_texts(desk: Desk) -> None:
