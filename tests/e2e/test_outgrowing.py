@@ -144,8 +144,10 @@ def test_each_model_writes_on_the_worker_of_its_own_pool(
 
 
 @contextmanager
-def dask_cluster(folder: Path, environment: dict[str, str]) -> Iterator[str]:
-    """Start a scheduler and two workers, each a process of its own; the value is the scheduler's address."""
+def dask_cluster(
+    folder: Path, environment: dict[str, str]
+) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
+    """Start a scheduler and two workers, each in a process group; the value is the address and the two."""
     port = free_port()
     address = f"tcp://127.0.0.1:{port}"
     tool, here = [sys.executable, "-m"], ["--host", "127.0.0.1", "--no-dashboard"]
@@ -169,14 +171,57 @@ def dask_cluster(folder: Path, environment: dict[str, str]) -> Iterator[str]:
         for number, command in enumerate(commands):
             with (folder / f"dask-{number}.log").open("wb") as log:
                 started.append(
-                    subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log)
+                    subprocess.Popen(
+                        command,
+                        cwd=folder,
+                        env=environment,
+                        stdout=log,
+                        stderr=log,
+                        start_new_session=True,
+                    )
                 )
-        yield address
+        yield address, started[1:]
     finally:
         for process in reversed(started):
             process.terminate()
         for process in started:
             process.wait(timeout=60)
+
+
+def test_tasks_of_a_worker_that_dies_are_done_by_the_other_and_no_text_twice(
+    api: str, tmp_path: Path
+) -> None:
+    # 24 texts an iteration in tasks of three: four of each model.
+    shards = "import tasks.writing.generate\ntasks.writing.generate.TASK_TEXTS = 3"
+    pipeline = Pipeline(tmp_path / "home", api).patched(shards)
+    changes: dict[str, Any] = {"method": {"iterations": 2, "samples": 48}}
+    with dask_cluster(tmp_path, pipeline.environment | {"PYTHONPATH": str(ROOT)}) as (address, two):
+        execution = {"task_runner": "dask", "cluster": address, "max_workers": 2}
+        config = pipeline.config(**changes, execution=execution)
+        process = pipeline.start("run", "wasp", "--config", str(config), "--json")
+        wait_until(lambda: len(tables(pipeline)) > 1, process)
+        # With the nanny, which would start another worker.
+        os.killpg(two[0].pid, signal.SIGKILL)
+        output, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors[-3000:]
+    summary = last_json(output)
+    # The first iteration may have been whole when the worker died, the second one never is.
+    assert any("iteration=1" in str(table) for table in tables(pipeline))
+    texts = pipeline.synthetic(summary["run_id"])
+    assert len(texts) == 48
+    assert texts["sample_id"].is_unique
+    assert pipeline.released() == ["vote-0"]
+    threads = pipeline.with_same_ledger(tmp_path / "threads")
+    threads.extra = pipeline.extra
+    expected = result(threads, **changes)
+    assert {name: summary[name] for name in SAME} == expected[0]
+    location = pipeline.home / "runs" / summary["run_id"] / "synthetic.parquet"
+    assert location.read_bytes() == expected[2]
+
+
+def tables(pipeline: Pipeline) -> list[Path]:
+    """Return the tables of texts of tasks that have ended."""
+    return list(pipeline.home.glob("runs/*/iteration=*/shard=*/plm=*/samples.parquet"))
 
 
 @pytest.mark.slow
@@ -187,7 +232,7 @@ def test_a_dask_worker_that_sees_another_budget_book_spends_nothing(
     elsewhere = {
         name: value for name, value in pipeline.environment.items() if name != "WASP_LEDGER_URL"
     }
-    with dask_cluster(tmp_path, elsewhere | {"PYTHONPATH": str(ROOT)}) as address:
+    with dask_cluster(tmp_path, elsewhere | {"PYTHONPATH": str(ROOT)}) as (address, _):
         execution = {"task_runner": "dask", "cluster": address, "max_workers": 2}
         done = pipeline.call(
             "run", "wasp", "--config", str(pipeline.config(execution=execution)), "--json"
