@@ -130,13 +130,17 @@ def cell_form(text: str) -> str:
 
 _GENERIC = frozenset(
     [
+        "bucket",
         "cat",
         "category",
         "class",
         "cluster",
+        "code",
         "group",
         "klasse",
         "label",
+        "queue",
+        "team",
         "topic",
         "type",
         "level",

@@ -330,6 +330,7 @@ def advise(  # noqa: PLR0913 - the options of the command
         noise = calibrated(loaded)
         protects = loaded.privacy.protects
         language = loaded.other_language
+        unnamed = loaded.has_unnamed_classes
         budget = numbers_of(loaded)["budget"]
     else:
         rows, classes, epsilon = _positive(rows=rows, classes=classes, epsilon=epsilon)
@@ -341,7 +342,10 @@ def advise(  # noqa: PLR0913 - the options of the command
         noise = density_noise(Promise(epsilon, delta))
         protects = "record"
         language = ""
-    opening = UseDecision(rows, classes, noise.sigma, protects=protects, language=language)
+        unnamed = False
+    opening = UseDecision(
+        rows, classes, noise.sigma, protects=protects, language=language, unnamed=unnamed
+    )
     needed = None
     if not opening.opens:
         needed = opening.needed_epsilon(epsilon, noise.delta, noise.sensitivity)

@@ -13,6 +13,7 @@ from flows.config.form import SET, UNSET, Rule, Rules
 from flows.config.method import DENSITIES, PlannedCalls, WaspMethod
 from flows.config.privacy import Calibration
 from flows.config.task_files import load_task
+from flows.engine.label_advice import undescribed
 from flows.methods.wasp.calibration import calibrated
 from flows.methods.wasp.opening import UseDecision
 
@@ -85,6 +86,7 @@ class WaspConfig(RunConfig):
             sigma,
             protects=self.privacy.protects,
             language=self.other_language,
+            unnamed=self.has_unnamed_classes,
         )
         if not opening.opens:
             self._refuse_idle_settings(
@@ -112,6 +114,12 @@ class WaspConfig(RunConfig):
                 "Set the rounded number of your rows, which changes no noise, or set method.guidance: kernel or votes"
             )
         return number
+
+    @property
+    def has_unnamed_classes(self) -> bool:
+        """True if all class names are numbers or codes without descriptions."""
+        labels = load_task(self.task).labels
+        return len(undescribed(labels)) == len(labels)
 
     @property
     def classes(self) -> int:

@@ -23,6 +23,8 @@ from tasks.reporting.text import certainty
 
 MEASURED = Path(__file__).with_name("opening_measured.yaml")
 """Measurements that docs/results/guidance_auto.md describes."""
+UNNAMED_MEASURED = Path(__file__).with_name("unnamed_measured.yaml")
+"""Measurements with class names that say nothing to a language model (docs/results/guidance_auto.md)."""
 
 CLOSED: Final = 8.0
 """Index below which no measured release improved the student by more than it cost."""
@@ -65,8 +67,9 @@ class UseDecision:
     """The decision of `auto` for declared rows, a number of classes and a noise; public numbers only.
 
     `rows`: protected units, which are persons where `protects` is `person`. `zero_shot`: accuracy of zero-shot texts on
-    test rows, if measured. `language`: that of the texts if it is not English, which all measurements are of. Both
-    change the forecast, never the decision.
+    test rows, if measured. `language`: that of the texts if it is not English, which all measurements are of.
+    `unnamed`: the class names are numbers or codes without descriptions. These three change the forecast, never the
+    decision.
     """
 
     rows: int
@@ -75,6 +78,7 @@ class UseDecision:
     zero_shot: float | None = None
     protects: str = "record"
     language: str = ""
+    unnamed: bool = False
 
     @property
     def units(self) -> str:
@@ -103,8 +107,23 @@ class UseDecision:
         """
         if self.classes == 1 or self.language:
             return None
+        return self._gains(self.curves)
+
+    @property
+    def gains_of_means(self) -> tuple[float, float]:
+        """Lowest and highest expected gain of the release's class means, for unnamed classes."""
+        return self._gains(unnamed_curves("means"))
+
+    @property
+    def curves(self) -> list[Curve]:
+        """The data sets whose measurements make the forecast."""
+        if self.unnamed:
+            return unnamed_curves("file")
+        return similar_curves(self.classes)
+
+    def _gains(self, curves: Sequence[Curve]) -> tuple[float, float]:
         gains = []
-        for curve in similar_curves(self.classes):
+        for curve in curves:
             floor = curve.floor if self.zero_shot is None else self.zero_shot
             # A share of the errors that are left: a gain in points would depend on how good texts alone are.
             gains.append(curve.share(self.index) * (1 - floor))
@@ -113,11 +132,13 @@ class UseDecision:
     def to_json(self) -> Json:
         """Return plain JSON values; an infinite index is None."""
         least = least_index(self.classes)
-        language: Json = {}
-        # Left out for English, as in plans of earlier versions.
+        about: Json = {}
+        # Left out for English and for named classes, as in plans of earlier versions.
         if self.language:
-            language["language"] = self.language
-        return language | {
+            about["language"] = self.language
+        if self.unnamed:
+            about["unnamed"] = True
+        return about | {
             "rows": self.rows,
             "protects": self.protects,
             "classes": self.classes,
@@ -128,9 +149,7 @@ class UseDecision:
             "opens": self.opens,
             "zero_shot": self.zero_shot,
             "gains": self.gains,
-            "measured": [
-                f"{curve.data} ({curve.classes} classes)" for curve in similar_curves(self.classes)
-            ],
+            "measured": [f"{curve.data} ({curve.classes} classes)" for curve in self.curves],
         }
 
     @classmethod
@@ -142,6 +161,7 @@ class UseDecision:
             values["sigma"],
             protects=values.get("protects", "record"),
             language=values.get("language", ""),
+            unnamed=values.get("unnamed", False),
         )
 
     def needed_rows(self) -> int | None:
@@ -205,23 +225,33 @@ def similar_curves(classes: int) -> list[Curve]:
 
 
 @cache
-def measured_cells() -> tuple[Json, ...]:
-    """Return the measurements that open rows."""
+def measured_cells(path: Path = MEASURED) -> tuple[Json, ...]:
+    """Return the measurements that open rows, or those with unnamed classes."""
     import yaml
 
-    return tuple(yaml.safe_load(MEASURED.read_text(encoding="utf-8")))
+    return tuple(yaml.safe_load(path.read_text(encoding="utf-8")))
+
+
+@cache
+def unnamed_curves(result: str) -> list[Curve]:
+    """Return the data sets with unnamed classes; `result`: file (the exported texts) or means (class means)."""
+    return _fitted(measured_cells(UNNAMED_MEASURED), result)
 
 
 @cache
 def _curves() -> list[Curve]:
+    return _fitted(measured_cells(), "file")
+
+
+def _fitted(measured: Sequence[Json], result: str) -> list[Curve]:
     from scipy.optimize import isotonic_regression
 
     curves = []
-    for data in dict.fromkeys(cell["data"] for cell in measured_cells()):
-        of_data = [cell for cell in measured_cells() if cell["data"] == data]
+    for data in dict.fromkeys(cell["data"] for cell in measured):
+        of_data = [cell for cell in measured if cell["data"] == data]
         cells = sorted(of_data, key=lambda cell: cell["index"])
         indices = tuple(float(cell["index"]) for cell in cells)
-        removed = [(cell["file"] - cell["zero_shot"]) / (1 - cell["zero_shot"]) for cell in cells]
+        removed = [(cell[result] - cell["zero_shot"]) / (1 - cell["zero_shot"]) for cell in cells]
         # The nearest curve that never falls: more rows or a larger epsilon must not close the rows.
         shares = tuple(isotonic_regression(removed).x.tolist())
         floor = fmean(cell["zero_shot"] for cell in cells)
@@ -270,6 +300,13 @@ def forecast_lines(opening: UseDecision) -> list[str]:
         ]
     if opening.gains is None:
         return list(WITHOUT_CLASSES)
+    if opening.unnamed:
+        return [
+            f"expect        {_range(opening.gains)} points of accuracy over texts alone for the exported texts: the "
+            "names of the classes say nothing to a language model",
+            f"              {_range(opening.gains_of_means)} for the class means of the release (release_head of the "
+            "bundle), ahead of the texts in every measurement; describe the classes in the task file if you may",
+        ]
     quality = "depends on how good the texts already are"
     if opening.zero_shot is not None:
         quality = f"with the measured accuracy of texts alone, {100 * opening.zero_shot:.1f} %"

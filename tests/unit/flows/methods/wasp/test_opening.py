@@ -2,14 +2,20 @@
 
 import math
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
+import yaml
 
 from connectors.interfaces.errors import ConfigError
 from flows.cli import start
+from flows.config.files import load_config
+from flows.methods.wasp.config import WaspConfig
 from flows.methods.wasp.opening import (
     CLOSED,
+    UNNAMED_MEASURED,
     WORTH,
     UseDecision,
     advice_text,
@@ -21,6 +27,8 @@ from flows.methods.wasp.opening import (
 )
 from tasks.accounting.integer_noise import calibrate_sums
 from tasks.private.density.promise import DensityPrivacy
+from tests.support.paths import ROOT
+from tests.support.registered import DEMO
 
 SIGMA = 3.73
 """Noise of a density at epsilon 1 and delta 1e-5."""
@@ -166,3 +174,54 @@ def test_another_language_leaves_the_decision_and_removes_the_numbers() -> None:
     assert "points" not in text
     plan = {"opening": german.to_json(), "lines": opening_lines(german)}
     assert with_zero_shot(plan, 0.7)["lines"] == opening_lines(german)
+
+
+def test_unnamed_classes_leave_the_decision_and_have_measurements_of_their_own() -> None:
+    named = UseDecision(300, 10, SIGMA)
+    unnamed = UseDecision(300, 10, SIGMA, unnamed=True)
+    assert unnamed.opens == named.opens
+    assert UseDecision.from_json(unnamed.to_json()) == unnamed
+    assert "unnamed" not in named.to_json()
+    assert unnamed.to_json()["measured"] == ["Banking (10 classes)", "DBPedia (14 classes)"]
+    assert min(unnamed.gains_of_means) > max(unnamed.gains or ())
+    line, means = opening_lines(unnamed)[1:]
+    assert line.startswith("expect        +2 to +11 points of accuracy over texts alone")
+    assert "+15 to +60 for the class means of the release (release_head of the bundle)" in means
+    assert opening_lines(UseDecision(30, 10, SIGMA, unnamed=True)) == opening_lines(
+        UseDecision(30, 10, SIGMA)
+    )
+
+
+def test_measurements_of_unnamed_classes_are_the_means_of_the_stored_cells() -> None:
+    cells = pd.read_parquet(ROOT / "docs/results/cells/neutral_labels.parquet")
+    names = {"banking10": "Banking", "dbpedia14": "DBPedia"}
+    columns = {"head without": "zero_shot", "head file": "file", "means": "means"}
+    means = cells.groupby(["data", "records", "epsilon"])[list(columns)].mean().round(3)
+    stored = {
+        (cell["data"], cell["rows"], cell["epsilon"]): cell
+        for cell in measured_cells(UNNAMED_MEASURED)
+    }
+    assert len(stored) == len(means)
+    for (data, rows, epsilon), values in means.iterrows():
+        cell = stored[names[data], rows, epsilon]
+        assert [cell[name] for name in columns.values()] == pytest.approx(values.tolist())
+        index = rows / (cell["classes"] * sigma_of(epsilon))
+        assert cell["index"] == pytest.approx(index, rel=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("labels", "unnamed"),
+    [
+        ([{"name": "queue_1"}, {"name": "queue_2"}], True),
+        ([{"name": "17"}, {"name": "18", "description": "lost cards"}], False),
+        ([{"name": "refund"}, {"name": "delivery"}], False),
+    ],
+    ids=str,
+)
+def test_a_task_file_says_whether_its_classes_are_named(
+    tmp_path: Path, labels: list[dict[str, str]], unnamed: bool
+) -> None:
+    task = tmp_path / "task.yaml"
+    task.write_text(yaml.safe_dump({"name": "desk", "item": "message", "labels": labels}))
+    loaded = load_config(WaspConfig, DEMO, [f"task={task}"])
+    assert loaded.has_unnamed_classes == unnamed
