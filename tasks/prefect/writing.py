@@ -54,8 +54,8 @@ def write(tools: Tools, job: WriteJob) -> AnyState:
     return Completed(name=MODEL_DOWN, message=f"{why}; {down}", data=written)
 
 
-generate = task_step("generate {job.plm} {job.place}", uses_remote_model, name="generate")(write)
+generate = task_step("generate {job.plm} {job.scope}", uses_remote_model, name="generate")(write)
 """Task that generates one model's texts of one iteration, or a shard of them."""
 
-vary = task_step("vary {job.plm} {job.place}", uses_remote_model, name="vary")(write)
+vary = task_step("vary {job.plm} {job.scope}", uses_remote_model, name="vary")(write)
 """Task that generates variations of texts with one model (Aug-PE, PrE-Text)."""

@@ -27,7 +27,7 @@ Weights = dict[str, float]
 """Weight of each PLM by name; the weights add up to 1 (w_k in the paper, normalised)."""
 
 
-def place(iteration: int, part: str) -> str:
+def scope_name(iteration: int, part: str) -> str:
     """Return an iteration and the part of its texts as the names of steps and progress lines have them."""
     return f"t={iteration} {part}".rstrip()
 
@@ -75,9 +75,9 @@ class TextTable:
         return [self.samples, self.vectors]
 
     @property
-    def place(self) -> str:
+    def scope(self) -> str:
         """The iteration and part, for the name of a step."""
-        return place(self.iteration, self.part)
+        return scope_name(self.iteration, self.part)
 
     @property
     def is_new(self) -> bool:

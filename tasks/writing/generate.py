@@ -17,7 +17,7 @@ from connectors.interfaces.errors import ConfigError, FinalError
 from connectors.interfaces.models import Completion, LanguageModel, Usage
 from connectors.interfaces.progress import Advance
 from connectors.interfaces.prompts import Prompt, Seeded
-from tasks.steps.values import SHARD, Reference, place
+from tasks.steps.values import SHARD, Reference, scope_name
 from tasks.writing.class_balance import Shares, texts_per_class
 from tasks.writing.cleaning import Cleaned, normalised
 from tasks.writing.first_answers import FirstAnswers, Tally, judge
@@ -115,9 +115,9 @@ class WriteJob(Turn):
     all_texts: int = 0
 
     @property
-    def place(self) -> str:
+    def scope(self) -> str:
         """The iteration and part, for the name of a step."""
-        return place(self.iteration, self.part)
+        return scope_name(self.iteration, self.part)
 
     def texts_of_classes(self, count: int, offset: int) -> dict[str, int]:
         """Return how many of `count` new texts each class gets; `offset` are assigned before."""

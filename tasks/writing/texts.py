@@ -121,7 +121,7 @@ def _generate(
     note = partial(_progress_note, model, tally)
     total = sum(request.counts.values())
     try:
-        with tools.progress(f"{verb} {job.plm} {job.place}", total, note) as advance:
+        with tools.progress(f"{verb} {job.plm} {job.scope}", total, note) as advance:
             return generate(model, request, advance, tally), ""
     except (FinalError, TemporaryError) as error:
         return empty_result(request), str(error)
@@ -179,7 +179,7 @@ def _require_delegated(written: ArtifactRef | None, plm: str) -> ArtifactRef:
 
 
 @step(
-    "embed {written.plm} {written.place}",
+    "embed {written.plm} {written.scope}",
     versions={"embed": 1},
     artifact=attrgetter("vectors"),
 )
@@ -189,7 +189,7 @@ def embed_samples(tools: Tools, written: TextTable) -> tuple[TextTable, str]:
     key = step_key("embed", {"embedder": tools.embedder.identity}, {"samples": samples.sha256})
     path = f"embeddings/{digest(tools.embedder.identity)[:16]}/{samples.sha256[:32]}.parquet"
 
-    what = f"embed {written.plm} {written.place}"
+    what = f"embed {written.plm} {written.scope}"
 
     def texts() -> list[str]:
         return tools.artifacts.read_table(samples, ["text"])["text"].tolist()

@@ -85,8 +85,8 @@ def test_ctrl_c_while_prefect_creates_a_task_run_stays_ctrl_c(
     def ask() -> None: ...
 
     @flow
-    def work(kept: bool) -> None:
-        with kept_interruption() if kept else nullcontext():
+    def work(guarded: bool) -> None:
+        with kept_interruption() if guarded else nullcontext():
             ask()
 
     monkeypatch.setattr(task_engine, "_create_task_run_locally", interrupt)
