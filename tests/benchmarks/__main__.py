@@ -68,8 +68,9 @@ def main(arguments: list[str] | None = None) -> None:
             spread = f"{entry.low:.2f}..{entry.high:.2f}"
             _show(entry.subject, entry.case, entry.against, f"{entry.ours_seconds:.4f}", f"{entry.peer_seconds:.4f}",
                   f"{entry.ratio:.2f}", spread, entry.note)  # fmt: skip
+    sys.stdout.write(f"\n{processor()}, {len(os.sched_getaffinity(0))} cores\n")
     sys.stdout.write(
-        "\nratio: time of ours / time of the other, median of rounds run in turns; below 1 is faster\n\n"
+        "ratio: time of ours / time of the other, median of rounds run in turns; below 1 is faster\n\n"
     )
     sys.stdout.write(table(lines))
     if chosen.json:
@@ -95,10 +96,23 @@ def _show(*cells: str) -> None:
     sys.stdout.flush()
 
 
+def processor() -> str:
+    """Return the name of the processor, with the extensions that decide on the speed of reduced precision."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    values = dict(line.split(":", 1) for line in lines if ":" in line)
+    fields = {name.strip(): value.strip() for name, value in values.items()}
+    flags = fields.get("flags", "").split()
+    fast = [flag for flag in ("avx2", "avx512f", "avx512_bf16", "amx_bf16") if flag in flags]
+    return f"{fields.get('model name', platform.machine())} ({', '.join(fast) or 'none of AVX2 and AMX'})"
+
+
 def _machine() -> dict[str, object]:
     """Return what the times, if not the ratios, depend on."""
     return {
-        "processor": platform.processor() or platform.machine(),
+        "processor": processor(),
         "cores": len(os.sched_getaffinity(0)),
         "load": round(os.getloadavg()[0], 2),
         "python": platform.python_version(),
