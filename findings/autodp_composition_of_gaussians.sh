@@ -11,10 +11,12 @@
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-python3 -m venv --without-pip "$folder/venv"
-python3 -m pip --python "$folder/venv" install --quiet --no-compile autodp==0.2.3.1
+missing() { echo "not run: $1"; exit 2; }
+python3 -m venv --without-pip "$folder/venv" || missing "apt-get install python3-venv"
+python3 -m pip --python "$folder/venv" install --quiet --no-compile autodp==0.2.3.1 numpy==2.4.6 scipy==1.17.1 ||
+  missing "Python 3.11, pip (apt-get install python3-pip) and a package index are needed"
 cd "$folder"
-seen=$("$folder/venv/bin/python" - <<'PYTHON' 2>/dev/null
+seen=$("$folder/venv/bin/python" - <<'PYTHON' 2>"$folder/messages"
 from autodp.mechanism_zoo import GaussianMechanism
 from autodp.transformer_zoo import Composition
 
@@ -22,6 +24,6 @@ single = GaussianMechanism(sigma=1.0).get_approxDP(1e-5)
 four = Composition()([GaussianMechanism(sigma=2.0)], [4]).get_approxDP(1e-5)
 print(f"one of sigma 1: {single:.4f}, four of sigma 2: {four:.4f}")
 PYTHON
-)
+) || seen="error: $(tail -n 1 "$folder/messages")"
 echo "$seen"
 test "$seen" = "one of sigma 1: 4.3772, four of sigma 2: 4.7284"

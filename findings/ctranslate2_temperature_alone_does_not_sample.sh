@@ -10,10 +10,12 @@
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-python3 -m venv --without-pip "$folder/venv"
-python3 -m pip --python "$folder/venv" install --quiet --no-compile ctranslate2==4.8.5 numpy==2.4.6
+missing() { echo "not run: $1"; exit 2; }
+python3 -m venv --without-pip "$folder/venv" || missing "apt-get install python3-venv"
+python3 -m pip --python "$folder/venv" install --quiet --no-compile ctranslate2==4.8.5 numpy==2.4.6 ||
+  missing "Python 3.11, pip (apt-get install python3-pip) and a package index are needed"
 cd "$folder"
-seen=$("$folder/venv/bin/python" - <<'PYTHON' 2>/dev/null
+seen=$("$folder/venv/bin/python" - <<'PYTHON' 2>"$folder/messages"
 import ctranslate2
 import numpy
 from ctranslate2.specs import TransformerDecoderModelSpec
@@ -60,6 +62,6 @@ def texts(**options):
 
 print("different texts of ten: one by default", texts() == 1, "several with sampling_topk=0", texts(sampling_topk=0) > 1)
 PYTHON
-)
+) || seen="error: $(tail -n 1 "$folder/messages")"
 echo "$seen"
 test "$seen" = "different texts of ten: one by default True several with sampling_topk=0 True"

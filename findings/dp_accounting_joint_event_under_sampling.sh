@@ -15,10 +15,12 @@
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-python3 -m venv --without-pip "$folder/venv"
-python3 -m pip --python "$folder/venv" install --quiet --no-compile dp-accounting==0.6.0
+missing() { echo "not run: $1"; exit 2; }
+python3 -m venv --without-pip "$folder/venv" || missing "apt-get install python3-venv"
+python3 -m pip --python "$folder/venv" install --quiet --no-compile dp-accounting==0.6.0 numpy==2.4.6 scipy==1.17.1 ||
+  missing "Python 3.11, pip (apt-get install python3-pip) and a package index are needed"
 cd "$folder"
-seen=$("$folder/venv/bin/python" - <<'PYTHON' 2>/dev/null
+seen=$("$folder/venv/bin/python" - <<'PYTHON' 2>"$folder/messages"
 import math
 
 from dp_accounting import ComposedDpEvent, GaussianDpEvent, PoissonSampledDpEvent, UnsupportedEventError
@@ -45,6 +47,6 @@ for name, kind in (("Renyi", RdpAccountant), ("loss", PLDAccountant)):
     lines.append(f"{name}: joint {epsilons[0]}, as one Gaussian {epsilons[1]}, two draws {epsilons[2]}")
 print("; ".join(lines))
 PYTHON
-)
+) || seen="error: $(tail -n 1 "$folder/messages")"
 echo "$seen"
 test "$seen" = "Renyi: joint 1.071, as one Gaussian 1.071, two draws 0.594; loss: joint refused, as one Gaussian 0.769, two draws 0.449"

@@ -11,10 +11,12 @@
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-python3 -m venv --without-pip "$folder/venv"
-python3 -m pip --python "$folder/venv" install --quiet --no-compile pandas==3.1.1 openpyxl==3.1.5
+missing() { echo "not run: $1"; exit 2; }
+python3 -m venv --without-pip "$folder/venv" || missing "apt-get install python3-venv"
+python3 -m pip --python "$folder/venv" install --quiet --no-compile pandas==3.1.1 openpyxl==3.1.5 ||
+  missing "Python 3.11, pip (apt-get install python3-pip) and a package index are needed"
 cd "$folder"
-seen=$("$folder/venv/bin/python" - <<'PYTHON' 2>/dev/null
+seen=$("$folder/venv/bin/python" - <<'PYTHON' 2>"$folder/messages"
 import pandas
 
 notes = ["= see the note of Monday", "=3+4", "plain"]
@@ -22,6 +24,6 @@ pandas.DataFrame({"text": notes}).to_excel("notes.xlsx", index=False)
 read = pandas.read_excel("notes.xlsx")["text"]
 print("missing:", read.isna().tolist())
 PYTHON
-)
+) || seen="error: $(tail -n 1 "$folder/messages")"
 echo "$seen"
 test "$seen" = "missing: [True, True, False]"

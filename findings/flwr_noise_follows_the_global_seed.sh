@@ -4,18 +4,20 @@
 # Guess: Noise that protects records comes from the operating system, or from a generator of its own, and no seed of
 # a training reaches it.
 # Behaviour: np.random.seed, which a client calls to make its training repeatable, also fixes the noise: two rounds
-# with the same seed add the same noise, and whoever knows the seed subtracts it. The rounding of secure aggregation
-# draws from the same stream.
+# with the same seed add the same noise, and a person who knows the seed can subtract it. The rounding of secure
+# aggregation draws from the same stream.
 # Instead: never seed numpy in a process that adds this noise, or add noise of your own from os.urandom.
 # Seen: "noise equal for equal seeds, for others: True False rounding: True False".
 # Fails if that changes.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-python3 -m venv --without-pip "$folder/venv"
-python3 -m pip --python "$folder/venv" install --quiet --no-compile flwr==1.42.0
+missing() { echo "not run: $1"; exit 2; }
+python3 -m venv --without-pip "$folder/venv" || missing "apt-get install python3-venv"
+python3 -m pip --python "$folder/venv" install --quiet --no-compile flwr==1.42.0 numpy==2.4.6 ||
+  missing "Python 3.11, pip (apt-get install python3-pip) and a package index are needed"
 cd "$folder"
-seen=$("$folder/venv/bin/python" - <<'PYTHON' 2>/dev/null
+seen=$("$folder/venv/bin/python" - <<'PYTHON' 2>"$folder/messages"
 import numpy as np
 from flwr.common import ndarrays_to_parameters, parameters_to_ndarrays
 from flwr.common.secure_aggregation.quantization import quantize
@@ -38,6 +40,6 @@ noises = np.array_equal(noise(1), noise(1)), np.array_equal(noise(1), noise(2))
 sums = np.array_equal(rounded(1), rounded(1)), np.array_equal(rounded(1), rounded(2))
 print("noise equal for equal seeds, for others:", *noises, "rounding:", *sums)
 PYTHON
-)
+) || seen="error: $(tail -n 1 "$folder/messages")"
 echo "$seen"
 test "$seen" = "noise equal for equal seeds, for others: True False rounding: True False"

@@ -11,10 +11,12 @@
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-python3 -m venv --without-pip "$folder/venv"
-python3 -m pip --python "$folder/venv" install --quiet --no-compile hypothesis==6.170.15 numpy==2.4.6
+missing() { echo "not run: $1"; exit 2; }
+python3 -m venv --without-pip "$folder/venv" || missing "apt-get install python3-venv"
+python3 -m pip --python "$folder/venv" install --quiet --no-compile hypothesis==6.170.15 numpy==2.4.6 ||
+  missing "Python 3.11, pip (apt-get install python3-pip) and a package index are needed"
 cd "$folder"
-seen=$("$folder/venv/bin/python" - <<'PYTHON' 2>/dev/null
+seen=$("$folder/venv/bin/python" - <<'PYTHON' 2>"$folder/messages"
 import random
 
 import numpy
@@ -23,7 +25,7 @@ from hypothesis import given, settings, strategies
 seen = {"random": set(), "numpy": set(), "default_rng": set()}
 
 
-@settings(max_examples=50, database=None)
+@settings(max_examples=50, deadline=None, database=None)
 @given(strategies.integers())
 def check(number):
     seen["random"].add(random.gauss(0, 1))
@@ -34,6 +36,6 @@ def check(number):
 check()
 print(", ".join(f"{name} {len(values)}" for name, values in seen.items()))
 PYTHON
-)
+) || seen="error: $(tail -n 1 "$folder/messages")"
 echo "$seen"
 test "$seen" = "random 1, numpy 1, default_rng 50"

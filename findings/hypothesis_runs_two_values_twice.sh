@@ -10,10 +10,12 @@
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-python3 -m venv --without-pip "$folder/venv"
-python3 -m pip --python "$folder/venv" install --quiet --no-compile hypothesis==6.170.15
+missing() { echo "not run: $1"; exit 2; }
+python3 -m venv --without-pip "$folder/venv" || missing "apt-get install python3-venv"
+python3 -m pip --python "$folder/venv" install --quiet --no-compile hypothesis==6.170.15 ||
+  missing "Python 3.11, pip (apt-get install python3-pip) and a package index are needed"
 cd "$folder"
-seen=$("$folder/venv/bin/python" - <<'PYTHON' 2>/dev/null
+seen=$("$folder/venv/bin/python" - <<'PYTHON' 2>"$folder/messages"
 import os
 
 from hypothesis import given, settings, strategies
@@ -21,7 +23,7 @@ from hypothesis import given, settings, strategies
 draws = []
 
 
-@settings(max_examples=100, database=None)
+@settings(max_examples=100, deadline=None, database=None)
 @given(strategies.booleans())
 def check(is_clipped):
     draws.append(os.urandom(8))
@@ -30,6 +32,6 @@ def check(is_clipped):
 check()
 print("runs", len(draws))
 PYTHON
-)
+) || seen="error: $(tail -n 1 "$folder/messages")"
 echo "$seen"
 test "$seen" = "runs 2"

@@ -11,10 +11,12 @@
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-python3 -m venv --without-pip "$folder/venv"
-python3 -m pip --python "$folder/venv" install --quiet --no-compile mlflow==3.17.2
+missing() { echo "not run: $1"; exit 2; }
+python3 -m venv --without-pip "$folder/venv" || missing "apt-get install python3-venv"
+python3 -m pip --python "$folder/venv" install --quiet --no-compile mlflow==3.17.2 ||
+  missing "Python 3.11, pip (apt-get install python3-pip) and a package index are needed"
 cd "$folder"
-seen=$("$folder/venv/bin/python" - <<'PYTHON' 2>/dev/null
+seen=$("$folder/venv/bin/python" - <<'PYTHON' 2>"$folder/messages"
 import logging
 
 import mlflow
@@ -28,6 +30,6 @@ for metric in (("accuracy", 0.5, 10, 5), ("accuracy", 0.3, 20, 3), ("loss", 0.9,
     client.log_batch(run, metrics=[Metric(*metric)])
 print(client.get_run(run).data.metrics)
 PYTHON
-)
+) || seen="error: $(tail -n 1 "$folder/messages")"
 echo "$seen"
 test "$seen" = "{'accuracy': 0.5, 'loss': 0.9}"

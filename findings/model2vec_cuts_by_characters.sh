@@ -3,18 +3,21 @@
 #
 # Guess: A text is cut after 512 tokens.
 # Behaviour: It is cut first after 512 times the median length of the vocabulary's tokens in characters, then after
-# 512 tokens. Texts of words that are longer than the median, such as German or technical ones, lose up to half of
-# the tokens that fit.
+# 512 tokens: 427 tokens of a word of five letters, 233 of one of ten. Texts of long words, such as German or
+# technical ones, lose half of the tokens that fit.
 # Instead: max_length=None and texts that you cut yourself.
 # Seen: "every 427, connection 233".
 # Fails if that changes.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-python3 -m venv --without-pip "$folder/venv"
-python3 -m pip --python "$folder/venv" install --quiet --no-compile model2vec==0.10.0 numpy==2.4.6 tokenizers==0.23.3
+missing() { echo "not run: $1"; exit 2; }
+python3 -m venv --without-pip "$folder/venv" || missing "apt-get install python3-venv"
+python3 -m pip --python "$folder/venv" install --quiet --no-compile \
+  model2vec==0.10.0 numpy==2.4.6 tokenizers==0.23.3 ||
+  missing "Python 3.11, pip (apt-get install python3-pip) and a package index are needed"
 cd "$folder"
-seen=$("$folder/venv/bin/python" - <<'PYTHON' 2>/dev/null
+seen=$("$folder/venv/bin/python" - <<'PYTHON' 2>"$folder/messages"
 import numpy
 from model2vec import StaticModel
 from tokenizers import Tokenizer, models, pre_tokenizers
@@ -33,6 +36,6 @@ def tokens_read(word):
 
 print(", ".join(f"{word} {tokens_read(word)}" for word in ("every", "connection")))
 PYTHON
-)
+) || seen="error: $(tail -n 1 "$folder/messages")"
 echo "$seen"
 test "$seen" = "every 427, connection 233"

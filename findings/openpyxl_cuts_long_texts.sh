@@ -10,10 +10,12 @@
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-python3 -m venv --without-pip "$folder/venv"
-python3 -m pip --python "$folder/venv" install --quiet --no-compile openpyxl==3.1.5
+missing() { echo "not run: $1"; exit 2; }
+python3 -m venv --without-pip "$folder/venv" || missing "apt-get install python3-venv"
+python3 -m pip --python "$folder/venv" install --quiet --no-compile openpyxl==3.1.5 ||
+  missing "Python 3.11, pip (apt-get install python3-pip) and a package index are needed"
 cd "$folder"
-seen=$("$folder/venv/bin/python" - <<'PYTHON' 2>/dev/null
+seen=$("$folder/venv/bin/python" - <<'PYTHON' 2>"$folder/messages"
 import warnings
 
 import openpyxl
@@ -27,6 +29,6 @@ length = len(openpyxl.load_workbook("notes.xlsx").active["A1"].value)
 about = [warning for warning in caught if "32" in str(warning.message) or "long" in str(warning.message)]
 print(f"length {length}, warnings {len(about)}")
 PYTHON
-)
+) || seen="error: $(tail -n 1 "$folder/messages")"
 echo "$seen"
 test "$seen" = "length 32767, warnings 0"

@@ -10,10 +10,13 @@
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-python3 -m venv --without-pip "$folder/venv"
-python3 -m pip --python "$folder/venv" install --quiet --no-compile polars==2.1.0 fastexcel==0.21.0 openpyxl==3.1.5 pandas==3.1.1
+missing() { echo "not run: $1"; exit 2; }
+python3 -m venv --without-pip "$folder/venv" || missing "apt-get install python3-venv"
+python3 -m pip --python "$folder/venv" install --quiet --no-compile \
+  polars==2.1.0 fastexcel==0.21.0 openpyxl==3.1.5 pandas==3.1.1 ||
+  missing "Python 3.11, pip (apt-get install python3-pip) and a package index are needed"
 cd "$folder"
-seen=$("$folder/venv/bin/python" - <<'PYTHON' 2>/dev/null
+seen=$("$folder/venv/bin/python" - <<'PYTHON' 2>"$folder/messages"
 import openpyxl
 import pandas
 import polars
@@ -25,6 +28,6 @@ book.save("rows.xlsx")
 kept = polars.read_excel("rows.xlsx", drop_empty_rows=False)
 print("polars", len(polars.read_excel("rows.xlsx")), "pandas", len(pandas.read_excel("rows.xlsx")), "option", len(kept))
 PYTHON
-)
+) || seen="error: $(tail -n 1 "$folder/messages")"
 echo "$seen"
 test "$seen" = "polars 2 pandas 3 option 3"

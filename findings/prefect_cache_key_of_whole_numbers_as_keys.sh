@@ -10,10 +10,12 @@
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-python3 -m venv --without-pip "$folder/venv"
-python3 -m pip --python "$folder/venv" install --quiet --no-compile prefect==3.9.1
+missing() { echo "not run: $1"; exit 2; }
+python3 -m venv --without-pip "$folder/venv" || missing "apt-get install python3-venv"
+python3 -m pip --python "$folder/venv" install --quiet --no-compile prefect==3.9.1 ||
+  missing "Python 3.11, pip (apt-get install python3-pip) and a package index are needed"
 cd "$folder"
-seen=$("$folder/venv/bin/python" - <<'PYTHON' 2>/dev/null
+seen=$("$folder/venv/bin/python" - <<'PYTHON' 2>"$folder/messages"
 from prefect.utilities.hashing import hash_objects
 
 pairs = {
@@ -24,6 +26,6 @@ pairs = {
 equal = {name: hash_objects(first) == hash_objects(second) for name, (first, second) in pairs.items()}
 print(", ".join(f"{name}: {value}" for name, value in equal.items()))
 PYTHON
-)
+) || seen="error: $(tail -n 1 "$folder/messages")"
 echo "$seen"
 test "$seen" = "number and text as key: True, tuple and list: True, 1 and 1.0: False"

@@ -11,10 +11,12 @@
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-python3 -m venv --without-pip "$folder/venv"
-python3 -m pip --python "$folder/venv" install --quiet --no-compile pyarrow==25.0.1
+missing() { echo "not run: $1"; exit 2; }
+python3 -m venv --without-pip "$folder/venv" || missing "apt-get install python3-venv"
+python3 -m pip --python "$folder/venv" install --quiet --no-compile pyarrow==25.0.1 ||
+  missing "Python 3.11, pip (apt-get install python3-pip) and a package index are needed"
 cd "$folder"
-seen=$("$folder/venv/bin/python" - <<'PYTHON' 2>/dev/null
+seen=$("$folder/venv/bin/python" - <<'PYTHON' 2>"$folder/messages"
 import io
 
 import pyarrow
@@ -31,6 +33,6 @@ def read(**options):
 bare = read(strings_can_be_null=True, quoted_strings_can_be_null=False)
 print("without options", read(), "with nulls", read(strings_can_be_null=True), "bare nulls alone", bare)
 PYTHON
-)
+) || seen="error: $(tail -n 1 "$folder/messages")"
 echo "$seen"
 test "$seen" = "without options ['', 'x', ''] with nulls [None, 'x', None] bare nulls alone ['', 'x', None]"

@@ -10,10 +10,12 @@
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-python3 -m venv --without-pip "$folder/venv"
-python3 -m pip --python "$folder/venv" install --quiet --no-compile pyarrow==25.0.1
+missing() { echo "not run: $1"; exit 2; }
+python3 -m venv --without-pip "$folder/venv" || missing "apt-get install python3-venv"
+python3 -m pip --python "$folder/venv" install --quiet --no-compile pyarrow==25.0.1 ||
+  missing "Python 3.11, pip (apt-get install python3-pip) and a package index are needed"
 cd "$folder"
-seen=$("$folder/venv/bin/python" - <<'PYTHON' 2>/dev/null
+seen=$("$folder/venv/bin/python" - <<'PYTHON' 2>"$folder/messages"
 import pyarrow
 from pyarrow import parquet
 
@@ -24,6 +26,6 @@ def selected(operator, value):
 
 print("!=", selected("!=", 3), "not in", selected("not in", [3]))
 PYTHON
-)
+) || seen="error: $(tail -n 1 "$folder/messages")"
 echo "$seen"
 test "$seen" = "!= [1] not in [1, None]"

@@ -11,10 +11,12 @@
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-python3 -m venv --without-pip "$folder/venv"
-python3 -m pip --python "$folder/venv" install --quiet --no-compile pyarrow==25.0.1
+missing() { echo "not run: $1"; exit 2; }
+python3 -m venv --without-pip "$folder/venv" || missing "apt-get install python3-venv"
+python3 -m pip --python "$folder/venv" install --quiet --no-compile pyarrow==25.0.1 ||
+  missing "Python 3.11, pip (apt-get install python3-pip) and a package index are needed"
 cd "$folder"
-seen=$("$folder/venv/bin/python" - <<'PYTHON' 2>/dev/null
+seen=$("$folder/venv/bin/python" - <<'PYTHON' 2>"$folder/messages"
 import io
 
 from pyarrow import json
@@ -23,6 +25,6 @@ dates = b'{"note": "2024-01-02"}\n{"note": "2024-01-03"}\n'
 types = [json.read_json(io.BytesIO(lines)).schema.field("note").type for lines in (dates, dates + b'{"note": "no date"}\n')]
 print("dates alone:", types[0], "with another text:", types[1])
 PYTHON
-)
+) || seen="error: $(tail -n 1 "$folder/messages")"
 echo "$seen"
 test "$seen" = "dates alone: timestamp[s] with another text: string"

@@ -10,10 +10,12 @@
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-python3 -m venv --without-pip "$folder/venv"
-python3 -m pip --python "$folder/venv" install --quiet --no-compile pyarrow==25.0.1
+missing() { echo "not run: $1"; exit 2; }
+python3 -m venv --without-pip "$folder/venv" || missing "apt-get install python3-venv"
+python3 -m pip --python "$folder/venv" install --quiet --no-compile pyarrow==25.0.1 ||
+  missing "Python 3.11, pip (apt-get install python3-pip) and a package index are needed"
 cd "$folder"
-seen=$("$folder/venv/bin/python" - <<'PYTHON' 2>/dev/null
+seen=$("$folder/venv/bin/python" - <<'PYTHON' 2>"$folder/messages"
 import pyarrow
 
 left = pyarrow.table({"key": [3, 9, 1, 7, 2]})
@@ -21,6 +23,6 @@ right = pyarrow.table({"key": [1, 2, 3], "label": ["a", "b", "c"]})
 keys = left.join(right, "key", join_type="left outer")["key"].to_pylist()
 print("same order:", keys == [3, 9, 1, 7, 2], "last two:", sorted(keys[-2:]))
 PYTHON
-)
+) || seen="error: $(tail -n 1 "$folder/messages")"
 echo "$seen"
 test "$seen" = "same order: False last two: [7, 9]"

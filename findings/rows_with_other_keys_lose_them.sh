@@ -10,10 +10,12 @@
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-python3 -m venv --without-pip "$folder/venv"
-python3 -m pip --python "$folder/venv" install --quiet --no-compile datasets==5.2.0 pyarrow==25.0.1 pandas==3.1.1
+missing() { echo "not run: $1"; exit 2; }
+python3 -m venv --without-pip "$folder/venv" || missing "apt-get install python3-venv"
+python3 -m pip --python "$folder/venv" install --quiet --no-compile datasets==5.2.0 pyarrow==25.0.1 pandas==3.1.1 ||
+  missing "Python 3.11, pip (apt-get install python3-pip) and a package index are needed"
 cd "$folder"
-seen=$("$folder/venv/bin/python" - <<'PYTHON' 2>/dev/null
+seen=$("$folder/venv/bin/python" - <<'PYTHON' 2>"$folder/messages"
 import pandas
 import pyarrow
 from datasets import Dataset
@@ -22,6 +24,6 @@ rows = [{"text": "a"}, {"text": "b", "label": "billing"}]
 columns = Dataset.from_list(rows).column_names, pyarrow.Table.from_pylist(rows).column_names
 print(f"datasets {columns[0]} pyarrow {columns[1]} pandas {list(pandas.DataFrame(rows).columns)}")
 PYTHON
-)
+) || seen="error: $(tail -n 1 "$folder/messages")"
 echo "$seen"
 test "$seen" = "datasets ['text'] pyarrow ['text'] pandas ['text', 'label']"

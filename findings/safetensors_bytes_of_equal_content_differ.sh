@@ -12,10 +12,12 @@
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-python3 -m venv --without-pip "$folder/venv"
-python3 -m pip --python "$folder/venv" install --quiet --no-compile safetensors==0.8.0 numpy==2.4.6
+missing() { echo "not run: $1"; exit 2; }
+python3 -m venv --without-pip "$folder/venv" || missing "apt-get install python3-venv"
+python3 -m pip --python "$folder/venv" install --quiet --no-compile safetensors==0.8.0 numpy==2.4.6 ||
+  missing "Python 3.11, pip (apt-get install python3-pip) and a package index are needed"
 cd "$folder"
-seen=$("$folder/venv/bin/python" - <<'PYTHON' 2>/dev/null
+seen=$("$folder/venv/bin/python" - <<'PYTHON' 2>"$folder/messages"
 import hashlib
 import subprocess
 import sys
@@ -36,6 +38,6 @@ def files(metadata):
 four = {"kind": "linear", "labels": "a,b", "version": "1", "encoder": "x"}
 print("several files with four entries:", files(four) > 1, "with one:", files({"all": "x"}) > 1)
 PYTHON
-)
+) || seen="error: $(tail -n 1 "$folder/messages")"
 echo "$seen"
 test "$seen" = "several files with four entries: True with one: False"

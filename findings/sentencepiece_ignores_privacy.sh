@@ -11,10 +11,12 @@
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-python3 -m venv --without-pip "$folder/venv"
-python3 -m pip --python "$folder/venv" install --quiet --no-compile sentencepiece==0.2.3
+missing() { echo "not run: $1"; exit 2; }
+python3 -m venv --without-pip "$folder/venv" || missing "apt-get install python3-venv"
+python3 -m pip --python "$folder/venv" install --quiet --no-compile sentencepiece==0.2.3 ||
+  missing "Python 3.11, pip (apt-get install python3-pip) and a package index are needed"
 cd "$folder"
-seen=$("$folder/venv/bin/python" - <<'PYTHON' 2>/dev/null
+seen=$("$folder/venv/bin/python" - <<'PYTHON' 2>"$folder/messages"
 import sentencepiece
 
 words = "router invoice phone page login password slow internet evening nobody answers bill euro cancel".split()
@@ -34,6 +36,6 @@ private = {"enable_differential_privacy": True, "differential_privacy_noise_leve
 private |= {"differential_privacy_clipping_threshold": 30}
 print("equal with and without:", pieces() == pieces(**private))
 PYTHON
-)
+) || seen="error: $(tail -n 1 "$folder/messages")"
 echo "$seen"
 test "$seen" = "equal with and without: True"

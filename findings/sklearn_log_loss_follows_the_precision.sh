@@ -11,10 +11,12 @@
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-python3 -m venv --without-pip "$folder/venv"
-python3 -m pip --python "$folder/venv" install --quiet --no-compile scikit-learn==1.9.1
+missing() { echo "not run: $1"; exit 2; }
+python3 -m venv --without-pip "$folder/venv" || missing "apt-get install python3-venv"
+python3 -m pip --python "$folder/venv" install --quiet --no-compile scikit-learn==1.9.1 numpy==2.4.6 scipy==1.17.1 ||
+  missing "Python 3.11, pip (apt-get install python3-pip) and a package index are needed"
 cd "$folder"
-seen=$("$folder/venv/bin/python" - <<'PYTHON' 2>/dev/null
+seen=$("$folder/venv/bin/python" - <<'PYTHON' 2>"$folder/messages"
 import numpy as np
 from sklearn.metrics import log_loss
 
@@ -23,6 +25,6 @@ certain = np.array([[1, 0], [0, 1], [1, 0], [1, 0]])
 losses = {name: log_loss(labels, certain.astype(name)) for name in ("float64", "float32", "float16")}
 print(", ".join(f"{name} {loss:.3f}" for name, loss in losses.items()))
 PYTHON
-)
+) || seen="error: $(tail -n 1 "$folder/messages")"
 echo "$seen"
 test "$seen" = "float64 9.011, float32 3.986, float16 1.733"

@@ -12,10 +12,12 @@
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-python3 -m venv --without-pip "$folder/venv"
-python3 -m pip --python "$folder/venv" install --quiet --no-compile tokenizers==0.23.3
+missing() { echo "not run: $1"; exit 2; }
+python3 -m venv --without-pip "$folder/venv" || missing "apt-get install python3-venv"
+python3 -m pip --python "$folder/venv" install --quiet --no-compile tokenizers==0.23.3 ||
+  missing "Python 3.11, pip (apt-get install python3-pip) and a package index are needed"
 cd "$folder"
-seen=$("$folder/venv/bin/python" - <<'PYTHON' 2>/dev/null
+seen=$("$folder/venv/bin/python" - <<'PYTHON' 2>"$folder/messages"
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 lines = ["the router is broken again"] * 20 + ["Żofia"]
@@ -32,6 +34,6 @@ for name, (model, trainer) in kinds.items():
     shown[name] = any("Ż" in token for token in tokenizer.get_vocab())
 print(", ".join(f"{name} {value}" for name, value in shown.items()))
 PYTHON
-)
+) || seen="error: $(tail -n 1 "$folder/messages")"
 echo "$seen"
 test "$seen" = "BPE True, WordPiece True, WordLevel False"

@@ -12,10 +12,12 @@
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-python3 -m venv --without-pip "$folder/venv"
-python3 -m pip --python "$folder/venv" install --quiet --no-compile tokenizers==0.23.3
+missing() { echo "not run: $1"; exit 2; }
+python3 -m venv --without-pip "$folder/venv" || missing "apt-get install python3-venv"
+python3 -m pip --python "$folder/venv" install --quiet --no-compile tokenizers==0.23.3 ||
+  missing "Python 3.11, pip (apt-get install python3-pip) and a package index are needed"
 cd "$folder"
-seen=$("$folder/venv/bin/python" - <<'PYTHON' 2>/dev/null
+seen=$("$folder/venv/bin/python" - <<'PYTHON' 2>"$folder/messages"
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 vocabulary = {"[UNK]": 0, "x": 1, "##x": 2}
@@ -24,6 +26,6 @@ tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
 tokens = {length: tokenizer.encode("x" * length).tokens for length in (100, 101)}
 print(f"100 letters: {len(tokens[100])} tokens, 101 letters: {tokens[101]}")
 PYTHON
-)
+) || seen="error: $(tail -n 1 "$folder/messages")"
 echo "$seen"
 test "$seen" = "100 letters: 100 tokens, 101 letters: ['[UNK]']"

@@ -11,10 +11,12 @@
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-python3 -m venv --without-pip "$folder/venv"
-python3 -m pip --python "$folder/venv" install --quiet --no-compile pandas==3.1.1 xlsxwriter==3.2.9 openpyxl==3.1.5
+missing() { echo "not run: $1"; exit 2; }
+python3 -m venv --without-pip "$folder/venv" || missing "apt-get install python3-venv"
+python3 -m pip --python "$folder/venv" install --quiet --no-compile pandas==3.1.1 xlsxwriter==3.2.9 openpyxl==3.1.5 ||
+  missing "Python 3.11, pip (apt-get install python3-pip) and a package index are needed"
 cd "$folder"
-seen=$("$folder/venv/bin/python" - <<'PYTHON' 2>/dev/null
+seen=$("$folder/venv/bin/python" - <<'PYTHON' 2>"$folder/messages"
 import pandas
 
 notes = ["https://example.org/7 " + "The router fails every evening. " * 100, "plain " + "x" * 3000]
@@ -26,6 +28,6 @@ for engine in (None, "openpyxl"):
     lengths[engine or pandas.ExcelWriter("other.xlsx").engine] = [len(text) for text in read]
 print(lengths)
 PYTHON
-)
+) || seen="error: $(tail -n 1 "$folder/messages")"
 echo "$seen"
 test "$seen" = "{'xlsxwriter': [0, 3006], 'openpyxl': [3222, 3006]}"

@@ -1,10 +1,14 @@
+import re
+
 import pytest
+import yaml
 
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.models import ModelSpec
 from connectors.interfaces.prompts import Prompt
 from connectors.models.vendors.openai import OpenAIModel
 from tests.support.contracts.vendors import KEY, VendorPromises
+from tests.support.paths import ROOT
 from tests.support.servers.vendor_messages import failure, ok
 from tests.support.servers.vendor_models import writings
 
@@ -38,6 +42,23 @@ class TestChat(VendorPromises):
             "messages": [{"role": "system", "content": "You write."}, {"role": "user", "content": "Write."}],
             "min_p": 0.1,
         }  # fmt: skip
+
+    def test_the_guide_switches_the_filters_of_a_llama_cpp_server_off(self, server):
+        guide = (ROOT / "docs" / "guides" / "models.md").read_text(encoding="utf-8")
+        (line,) = re.findall(r"`(options: \{extra: .*min_p.*\})`", guide)
+        options = yaml.safe_load(line)["options"]
+        self.open(server, temperature=0.7, top_p=0.9, **options).complete(writings(1))
+        (request,) = server.requests
+        # The option top_k begins at 1: the field of the request alone can be 0.
+        assert (request.body["top_k"], request.body["min_p"]) == (0, 0)
+        assert (request.body["temperature"], request.body["top_p"]) == (0.7, 0.9)
+
+    def test_a_field_that_the_server_ignores_is_sent_and_changes_nothing(self, server):
+        schema = {"type": "object", "properties": {"text": {"type": "string"}}}
+        (plain,) = self.open(server).complete(writings(1))
+        (formed,) = self.open(server, extra={"guided_json": schema}).complete(writings(1))
+        assert [request.body.get("guided_json") for request in server.requests] == [None, schema]
+        assert (formed.text, formed.finish_reason) == (plain.text, "stop")
 
     def test_a_refusal_field_is_a_refusal(self, server):
         def reply(request):
@@ -87,7 +108,9 @@ class TestChat(VendorPromises):
         server.script.append(reply)
         assert self.open(server).complete(writings(1))[0].finish_reason == "refused"
 
-    @pytest.mark.parametrize("options", [{"api": "responses"}, {"azure": {"deployment": "x"}}])
+    @pytest.mark.parametrize(
+        "options", [{"api": "responses"}, {"azure": {"deployment": "x"}}, {"stop": ["END", ""]}]
+    )
     def test_wrong_choices_are_refused(self, server, options):
         with pytest.raises(ConfigError, match=next(iter(options))):
             self.open(server, **options)

@@ -223,3 +223,18 @@ def test_loss_distributions_overstate_a_tiny_delta_and_end_below_it() -> None:
     assert numeric(1e-14) == pytest.approx(exact + 0.0031, abs=1e-4)
     assert numeric(1e-16) == math.inf
     assert gaussian_epsilon(1.0, 1e-16) == pytest.approx(8.45195, abs=1e-5)
+
+
+def test_integer_noise_can_cost_less_than_continuous_noise_and_more_on_a_sample() -> None:
+    from dp_accounting.pld import privacy_loss_distribution as losses
+
+    def epsilons(sample_rate: float) -> tuple[float, float]:
+        integer = losses.from_discrete_gaussian_mechanism(0.5, 1, sampling_prob=sample_rate)
+        continuous = losses.from_gaussian_mechanism(0.5, sampling_prob=sample_rate)
+        return integer.get_epsilon_for_delta(1e-5), continuous.get_epsilon_for_delta(1e-5)
+
+    assert epsilons(1.0) == pytest.approx((9.961, 9.997), abs=1e-3)
+    assert epsilons(0.1) == pytest.approx((7.222, 6.576), abs=1e-3)
+    # Integer noise is never stated cheaper because of a sample.
+    event = discrete_gaussian_event(2.0, 2.0)
+    assert epsilon_of([event | {"sample_rate": 0.1}], 1e-5) == epsilon_of([event], 1e-5)

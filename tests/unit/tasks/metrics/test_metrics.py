@@ -112,6 +112,13 @@ def test_precision_and_recall_distinguish_narrow_from_broad():
     assert precision_recall(reference, reference) == (1.0, 1.0)
 
 
+def test_copies_of_rows_are_covered_where_the_rows_repeat():
+    # A row with three equal ones has a manifold of radius 0: its copies are on the edge, not inside.
+    rows = np.random.default_rng(4).normal(size=(60, 384)).repeat(5, axis=0)
+    copies = rows[np.random.default_rng(5).permutation(len(rows))]
+    assert precision_recall(copies, rows) == (1.0, 1.0)
+
+
 def test_the_map_keeps_distances_of_flat_data_and_repeats():
     generator = np.random.default_rng(10)
     flat = generator.normal(size=(60, 2)) * (3.0, 1.0)

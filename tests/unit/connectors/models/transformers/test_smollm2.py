@@ -3,6 +3,7 @@
 import importlib.util
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from connectors.interfaces.errors import ConfigError, FinalError
@@ -10,6 +11,7 @@ from connectors.interfaces.models import ModelSpec
 from connectors.models.base.registry import check_model
 from connectors.models.transformers import loading, smollm2
 from connectors.models.transformers.model import HfModel
+from connectors.models.vendors.openai import OpenAIModel
 from tasks.writing.prompts import Label, TaskCard, listed
 
 CARD = TaskCard(
@@ -65,6 +67,40 @@ def test_identities_need_no_conversion_and_differ_by_the_lora(tmp_path):
     assert smollm2.ADAPTER_SHA256 in tuned
     assert smollm2.ADAPTER_SHA256 not in plain
     assert not any(tmp_path.iterdir())
+
+
+def test_the_same_weights_behind_a_server_are_another_model(tmp_path):
+    served = ModelSpec(
+        "writer", "openai", smollm2.FILE, {"endpoint": "http://127.0.0.1:9/v1", "key": "none"}
+    )
+    assert OpenAIModel.from_spec(served).identity != HfModel.from_spec(spec(tmp_path)).identity
+
+
+@needs_package
+def test_a_model_that_was_read_from_gguf_refuses_half_precision_and_saving(tmp_path):
+    import gguf
+    from transformers import AutoModelForCausalLM
+
+    writer = gguf.GGUFWriter(tmp_path / "tiny.gguf", "llama")
+    writer.add_context_length(8)
+    writer.add_embedding_length(8)
+    writer.add_feed_forward_length(8)
+    writer.add_block_count(0)
+    writer.add_head_count(2)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_vocab_size(16)
+    for name, shape in (("token_embd", (16, 8)), ("output_norm", (8,)), ("output", (16, 8))):
+        writer.add_tensor(f"{name}.weight", np.ones(shape, np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+    model = AutoModelForCausalLM.from_pretrained(tmp_path, gguf_file="tiny.gguf")
+    with pytest.raises(ValueError, match="not supported for quantized model"):
+        model.half()
+    with pytest.raises(ValueError, match="not serializable"):
+        model.save_pretrained(tmp_path / "saved")
 
 
 @both

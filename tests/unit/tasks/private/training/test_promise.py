@@ -64,6 +64,39 @@ def test_without_sampling_the_cost_is_that_of_plain_gaussian_noise():
     )
 
 
+@pytest.mark.parametrize(
+    ("training", "by_limit", "exact"),
+    [((1.0, 1, 1.0), 6.007, 4.377), ((0.05, 100, 1.0), 2.701, 3.502)],
+)
+def test_the_limit_of_many_steps_is_too_high_for_full_batches_and_too_low_for_samples(
+    training, by_limit, exact
+):
+    from opacus.accountants import GaussianAccountant
+
+    sample_rate, steps, multiplier = training
+    with pytest.warns(UserWarning, match="can underestimate privacy expenditure"):
+        limit = GaussianAccountant()
+    limit.history = [(multiplier, sample_rate, steps)]
+    assert limit.get_epsilon(1e-5) == pytest.approx(by_limit, abs=1e-3)
+    assert accounted(*training, 1e-5)[0] == pytest.approx(exact, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("delta", "by_losses", "by_renyi"), [(1e-12, 7.003, 7.667), (1e-14, 14.06, 8.741)]
+)
+def test_loss_distributions_are_below_renyi_at_the_smallest_delta_and_above_it_further_down(
+    delta, by_losses, by_renyi
+):
+    from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent
+    from dp_accounting.rdp import RdpAccountant
+
+    step = PoissonSampledDpEvent(0.01, GaussianDpEvent(0.8))
+    renyi = RdpAccountant().compose(step, 1000)
+    assert renyi.get_epsilon(delta) == pytest.approx(by_renyi, abs=1e-3)
+    event = dp_sgd_event(0.8, 0.01, 1000, 1.0, delta)
+    assert epsilon_of([event], delta) == pytest.approx(by_losses, abs=0.01)
+
+
 def test_an_infinite_epsilon_is_no_noise_and_marked():
     noise = calibrate_training(Training(5, 5, 50), math.inf, DELTA)
     assert (noise.sigma, noise.event) == (0.0, non_private_event())
