@@ -64,7 +64,13 @@ mutants: $(READY) ## mutations of the privacy code, each of which its tests must
 
 findings: ## behaviour of pinned packages that nobody guesses, outside the project: findings/README.md (minutes, downloads)
 	@failed=0; for script in findings/*.sh; do \
-	  if said=$$(bash $$script 2>/dev/null); then echo "same     $$script: $$said"; else echo "CHANGED  $$script: $$said"; failed=1; fi; \
+	  said=$$(bash $$script 2>/dev/null); \
+	  case $$? in \
+	    0) state=same ;; \
+	    2) state="not run"; failed=1 ;; \
+	    *) state=CHANGED; failed=1 ;; \
+	  esac; \
+	  printf '%-8s %s: %s\n' "$$state" $$script "$$said"; \
 	done; exit $$failed
 
 test-all: $(READY) mutants ## everything but GPUs and vendors: nightly, chaos and statistical tests, mutations as well

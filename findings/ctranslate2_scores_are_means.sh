@@ -11,7 +11,7 @@
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-missing() { echo "not run: $1"; exit 2; }
+missing() { echo "$1"; exit 2; }
 python3 -m venv --without-pip "$folder/venv" || missing "apt-get install python3-venv"
 python3 -m pip --python "$folder/venv" install --quiet --no-compile ctranslate2==4.8.5 numpy==2.4.6 ||
   missing "Python 3.11, pip (apt-get install python3-pip) and a package index are needed"

@@ -11,7 +11,7 @@
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-missing() { echo "not run: $1"; exit 2; }
+missing() { echo "$1"; exit 2; }
 python3 -m venv --without-pip "$folder/venv" || missing "apt-get install python3-venv"
 python3 -m pip --python "$folder/venv" install --quiet --no-compile dp-accounting==0.6.0 numpy==2.4.6 scipy==1.17.1 ||
   missing "Python 3.11, pip (apt-get install python3-pip) and a package index are needed"

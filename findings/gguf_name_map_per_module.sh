@@ -12,7 +12,7 @@
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-missing() { echo "not run: $1"; exit 2; }
+missing() { echo "$1"; exit 2; }
 python3 -m venv --without-pip "$folder/venv" || missing "apt-get install python3-venv"
 python3 -m pip --python "$folder/venv" install --quiet --no-compile \
   torch==2.13.0 transformers==5.23.0 gguf==0.19.0 accelerate==1.15.0 &&
