@@ -85,6 +85,18 @@ class Browser:
         same = f"(normalize-space(.)={words} or @aria-label={words} or @title={words} or starts-with(., {words}))"
         self.press(f"{within}//*[({ROLES[role]}) and {same}]", f"{role} '{text}'")
 
+    def select_tab(self, text: str) -> None:
+        """Click a tab until it is selected: a page that still loads loses a click."""
+
+        def selected() -> bool:
+            self.click(text, "tab")
+            tab = self.shown(
+                f"//*[{ROLES['tab']} and starts-with(normalize-space(.), {quoted(text)})]"
+            )
+            return tab is not None and tab.get_attribute("aria-selected") != "false"
+
+        self.wait(f"the selected tab '{text}'", selected)
+
     def press(self, path: str, what: str) -> None:
         """Click the first visible element of a path."""
 

@@ -54,7 +54,7 @@ class Story:
 
     def open_run(self, flow_run: str, tab: str = "Logs") -> None:
         self.window.open(self.site.run_page(flow_run))
-        self.window.click(tab, "tab")
+        self.window.select_tab(tab)
 
     @property
     def state(self) -> str:
