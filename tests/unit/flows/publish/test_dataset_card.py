@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from flows.publish.dataset_card import BundleFacts, dataset_card
 from tasks.metrics.answer_counts import AnswerCounts, describe_findings
 from tasks.writing.prompts import Label, TaskCard
@@ -26,6 +28,22 @@ def test_a_card_says_how_many_texts_end_in_the_middle_by_model() -> None:
     limits = dataset_card(facts).partition("## Known limits")[2].partition("##")[0]
     assert "- gpt-4o: 30 of 900 texts end in the middle of a sentence.\n" in limits
     assert "- gpt-4o: 100 of 1000 answers were left out (100 format).\n" in limits
+
+
+@pytest.mark.parametrize(
+    ("values", "line"),
+    [
+        ({}, "- texts: English (en); form prose (sentences)\n"),
+        (
+            {"form": "values", "length": "10 words", "language": "de"},
+            "- texts: German (de); form values (names and values), about 10 words\n",
+        ),
+    ],
+)
+def test_a_card_states_language_form_and_length(values: dict[str, str], line: str) -> None:
+    card = replace(TaskCard("lab", "line", (Label("heart"), Label("lung"))), **values)
+    text = dataset_card(BundleFacts(made_up_report(), card, BOOK, "2026-01-01", "cc-by-4.0"))
+    assert line in text.partition("## Data")[2].partition("##")[0]
 
 
 def test_a_card_states_that_no_measurement_covers_another_language() -> None:
