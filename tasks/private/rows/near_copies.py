@@ -19,10 +19,11 @@ from connectors.interfaces.text_forms import normal_form
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-RUN: Final = 5
-"""Letters of a run."""
-MIN_SHARED: Final = 0.8
-"""Runs that two texts have in common, of all that they have, from which on they are near copies."""
+RUN: Final = 20
+"""Letters of a run, about four words: texts of many pages have nearly all shorter runs in common."""
+MIN_SHARED: Final = 0.6
+"""Runs that two texts have in common, of all that they have, from which on they are near copies: one other word of
+eight letters among 130, or one other letter among 100."""
 MIN_LETTERS: Final = 100
 """Letters from which on texts are compared by runs: short texts, such as one word, are alike without being copies."""
 _FEATURES = 2**22

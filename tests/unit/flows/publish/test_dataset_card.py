@@ -46,6 +46,19 @@ def test_a_card_states_language_form_and_length(values: dict[str, str], line: st
     assert line in text.partition("## Data")[2].partition("##")[0]
 
 
+def test_a_card_states_what_labels_mean() -> None:
+    labels = (Label("0", "a card that is lost"), Label("1"), Label("2", "a fee"))
+    card = TaskCard("kinds", "message", labels)
+    text = dataset_card(BundleFacts(made_up_report(), card, BOOK, "2026-01-01", "cc-by-4.0"))
+    meaning = "- meaning of the labels:\n  - `0`: a card that is lost\n  - `2`: a fee\n"
+    assert f"- labels: `0`, `1`, `2`\n{meaning}" in text
+    assert "meaning" not in dataset_card(
+        BundleFacts(
+            made_up_report(), replace(card, labels=(Label("1"),)), BOOK, "2026-01-01", "cc-by-4.0"
+        )
+    )
+
+
 def test_a_card_states_that_no_measurement_covers_another_language() -> None:
     card = TaskCard("notizen", "Arztbrief", (Label("heart"), Label("lung")), language="de")
     limits = []

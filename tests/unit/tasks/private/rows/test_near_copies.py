@@ -82,7 +82,7 @@ def test_copies_are_found_in_other_scripts(text: str, other: str) -> None:
 def test_the_pairs_found_are_those_of_a_comparison_of_all() -> None:
     def runs(text: str) -> set[str]:
         letters = letters_of(text)
-        return {letters[start : start + 5] for start in range(len(letters) - 4)}
+        return {letters[start : start + 20] for start in range(len(letters) - 19)}
 
     draw = random.Random(4)
     base = [made(seed, 30) for seed in range(20)]
@@ -97,7 +97,7 @@ def test_the_pairs_found_are_those_of_a_comparison_of_all() -> None:
     assert all(len(letters_of(text)) >= MIN_LETTERS for text in texts + others)
     known = [runs(text) for text in others]
     expected = [
-        any(len(own & other) >= 0.8 * len(own | other) for other in known)
+        any(len(own & other) >= 0.6 * len(own | other) for other in known)
         for own in map(runs, texts)
     ]
     assert 20 < sum(expected) < 180
