@@ -24,7 +24,7 @@ TextOf = Callable[[str, random.Random], str]
 
 @dataclass(frozen=True, slots=True)
 class Journey:
-    """What the commands of a journey printed, as objects, and where its bundle is."""
+    """Results of the commands of a journey, and the place of its bundle."""
 
     made: dict[str, Any]
     plan: dict[str, Any]
