@@ -62,8 +62,10 @@ def _near(
     texts: Sequence[str], others: Sequence[str], positions: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Return the positions of the texts that are near one of the others."""
-    own, known = _runs_of(texts), _runs_of(others)
-    sizes, known_sizes = np.diff(own.indptr), np.diff(known.indptr)
+    own = _runs_of(texts)
+    known = _runs_of(others)
+    sizes = np.diff(own.indptr)
+    known_sizes = np.diff(known.indptr)
     near = set()
     for rows, columns in _candidates(own, known):
         shared = np.asarray(own[rows].multiply(known[columns]).sum(axis=1)).ravel()
@@ -98,7 +100,8 @@ def _candidates(
     one order of all runs (prefix filter: Chaudhuri et al. 2006, "A Primitive Operator for Similarity Joins").
     """
     counts = np.bincount(np.concatenate([own.indices, known.indices]), minlength=_FEATURES)
-    own_rare, known_rare = _rarest(own, counts), _rarest(known, counts).T.tocsr()
+    own_rare = _rarest(own, counts)
+    known_rare = _rarest(known, counts).T.tocsr()
     for start in range(0, own_rare.shape[0], _PAIRS):
         pairs = (own_rare[start : start + _PAIRS] @ known_rare).tocoo()
         rows = pairs.row.astype(np.int64) + start
