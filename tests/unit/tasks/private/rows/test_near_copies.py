@@ -7,28 +7,11 @@ import time
 import pytest
 
 from tasks.private.rows.near_copies import MIN_LETTERS, letters_of, nearly_repeats
+from tests.support.data import short_texts
 
 WORDS = [
-    "router",
-    "invoice",
-    "password",
-    "parcel",
-    "light",
-    "cable",
-    "refund",
-    "signal",
-    "reset",
-    "email",
-    "screen",
-    "window",
-    "garden",
-    "river",
-    "morning",
-    "station",
-    "doctor",
-    "pencil",
-    "carpet",
-    "yellow",
+    *short_texts.WORDS,
+    *("window", "garden", "river", "morning", "station", "doctor", "pencil", "carpet", "yellow"),
 ]
 
 
