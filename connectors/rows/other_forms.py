@@ -12,7 +12,7 @@ KNOWN = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
 EXCEL = (".xlsx", ".xlsm")
 SUFFIXES = f"Supported suffixes: {', '.join(KNOWN)} (and .gz), {', '.join(EXCEL)}."
 UNREAD = {
-    "a spreadsheet. Save the sheet as CSV (UTF-8), or write Parquet": ".xls .xlsb .ods .numbers",
+    "a spreadsheet. Save it as .xlsx, or the sheet with the rows as CSV (UTF-8)": ".xls .xlsb .ods .numbers",
     "a document. Write one text per row into a CSV (UTF-8), JSON Lines or Parquet file": (
         ".docx .doc .odt .pages .rtf .pdf .txt .md .html .htm .xml .eml .mbox"
     ),

@@ -23,6 +23,7 @@ MIN_ROWS_OF_A_CLASS = 5
 """Records of a label that makes it a class without --class: a rarer one may be a typing error that shows one record."""
 MAX_CLASSES = 200
 SHOWN_LABELS = 20
+BY_OPTION = "--class LABEL (repeatable)"
 MISSING = frozenset(
     (
         "nan",
@@ -61,9 +62,12 @@ class ClassChoice:
     asks: bool = False
 
 
-def propose_classes(counts: Mapping[str, int], requested: Sequence[str], fewest: int) -> list[str]:
+def propose_classes(
+    counts: Mapping[str, int], requested: Sequence[str], fewest: int, naming: str = BY_OPTION
+) -> list[str]:
     """Return the requested classes, else the labels with at least `MIN_ROWS_OF_A_CLASS` records.
 
+    `naming`: how the owner names classes, for messages.
     Raises ConfigError for a requested class without records, a name that cannot be shown, or fewer than `fewest` or
     more than `MAX_CLASSES` classes.
     """
@@ -73,13 +77,11 @@ def propose_classes(counts: Mapping[str, int], requested: Sequence[str], fewest:
         raise ConfigError(
             f"--class: no row has the label '{unknown[0]}'. Write one of the most frequent: {labels}"
         )
-    chosen = list(requested) or class_order(
-        label for label, count in counts.items() if count >= MIN_ROWS_OF_A_CLASS
-    )
+    chosen = list(requested) or frequent_labels(counts)
     if not fewest <= len(chosen) <= MAX_CLASSES:
         raise ConfigError(
             f"--label: {_problem_of(counts, len(chosen))} Name another column with --label, or the classes with "
-            "--class LABEL (repeatable)."
+            f"{naming}."
         )
     for name in chosen:
         try:
@@ -89,6 +91,11 @@ def propose_classes(counts: Mapping[str, int], requested: Sequence[str], fewest:
                 f"--label: {error} from the rows, or name the other classes with --class LABEL"
             ) from None
     return chosen
+
+
+def frequent_labels(counts: Mapping[str, int]) -> list[str]:
+    """Return the labels with at least `MIN_ROWS_OF_A_CLASS` records, numbers in their order."""
+    return class_order(label for label, count in counts.items() if count >= MIN_ROWS_OF_A_CLASS)
 
 
 def _problem_of(counts: Mapping[str, int], number: int) -> str:

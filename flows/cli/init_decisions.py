@@ -14,8 +14,15 @@ import typer
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.languages import described as name_of_language
 from connectors.interfaces.rows import NO_CLASS
+from connectors.interfaces.text_forms import class_order
 from flows.cli import dataset
-from flows.cli.class_choice import doubts_about, propose_classes, require_no_doubts
+from flows.cli.class_choice import (
+    BY_OPTION,
+    doubts_about,
+    frequent_labels,
+    propose_classes,
+    require_no_doubts,
+)
 from flows.cli.class_descriptions import Descriptions, read_descriptions, request_descriptions
 from flows.cli.init_declarations import Declared, form_line
 from flows.cli.init_options import NONE, Options, PublicOptions, RowsOptions
@@ -33,6 +40,7 @@ PERSON_NAME = re.compile(
     "patient|person|subject|user|customer|client|member|author|employee|student|owner", re.I
 )
 """Names of columns that identify persons."""
+BY_OPTION_OR_FILE = f"{BY_OPTION} or in a file for --descriptions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +78,10 @@ def survey_rows(zone: PrivateZone, options: Options) -> SurveyedRows:
         records = survey_view(zone, view, names)
     if not view.label:
         return SurveyedRows(view, records, [], {}, notices)
-    classes = propose_classes(records.classes, names, fewest=2)
+    named = names
+    if not names and options.public.descriptions is not None:
+        named = _with_described(records, options.public.descriptions)
+    classes = propose_classes(records.classes, named, fewest=2, naming=BY_OPTION_OR_FILE)
     left_out = {name: count for name, count in records.classes.items() if name not in classes}
     return SurveyedRows(view, records, classes, left_out, notices)
 
@@ -147,6 +158,12 @@ def declare(options: PublicOptions, rows: SurveyedRows) -> Declared:
     if options.descriptions is None:
         return replace(proposed, descriptions=request_descriptions(rows.classes))
     return proposed
+
+
+def _with_described(records: Survey, file: Path) -> list[str]:
+    """Return the frequent labels and those that a file describes: its owner declares them, however rare they are."""
+    described = read_descriptions(file, list(records.classes))
+    return class_order({*frequent_labels(records.classes), *described})
 
 
 def _view(rows: RowsOptions) -> DatasetView:

@@ -47,7 +47,7 @@ def prompt_for_options(name: str | None, options: Options) -> tuple[str, Options
             "NAME, --data: one is not set. Write both, or run wasp init on a terminal, which asks"
         )
     data = options.rows.data or prompt(
-        "File of your rows (CSV, JSON Lines or Parquet)", "", _check_header
+        "File of your rows (CSV, JSON Lines, Parquet or Excel)", "", _check_header
     )
     if name is None:
         name = prompt(

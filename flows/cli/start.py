@@ -36,7 +36,8 @@ def init(  # noqa: PLR0913 - the options of the command
         str | None, typer.Argument(help="Name of the dataset and of its files.")
     ] = None,
     data: Annotated[
-        str | None, typer.Option(help="CSV, JSON Lines or Parquet file, database URL, or env:NAME.")
+        str | None,
+        typer.Option(help="CSV, JSON Lines, Parquet or Excel file, database URL, or env:NAME."),
     ] = None,
     text: Annotated[str | None, typer.Option(help="Text column. Default: by its name.")] = None,
     label: Annotated[

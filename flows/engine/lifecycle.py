@@ -189,7 +189,7 @@ def _store_failure(run: Run, context: ErrorContext, error: BaseException) -> Non
     is_failed = isinstance(error, Exception) and not is_interrupted
     # Both may stop a run before its first release: its budget is then free again.
     if isinstance(error, TooFewTextsError | ModelsDownError):
-        error.args = (f"{str(error).rstrip('.')}. {return_reservation(run)}",)
+        error.args = (f"{str(error).rstrip('.')}. {return_reservation(run)}".rstrip(),)
         page.defer(fail_down_models)
     message = f"{type(error).__name__}. Next: wasp resume {run.tools.run_id}"
     if isinstance(error, Exception):

@@ -19,6 +19,7 @@ from tasks.reporting.run_record import RunRecord
 from tasks.reporting.templates import template
 from tasks.steps.values import Overlap
 from tasks.students.training_set import BEST, SOFT, label_advice
+from tasks.writing.forms import PROSE, form_of
 from tasks.writing.language_check import is_recognised
 from tasks.writing.prompts import TaskCard
 
@@ -97,6 +98,13 @@ class BundleFacts:
         return f"replacing one {protects} by another"
 
     @property
+    def kind_of_texts(self) -> str:
+        """Language, form and usual length of a text."""
+        form = self.card.form or PROSE
+        length = f", about {self.card.length}" if self.card.length else ""
+        return f"{described(self.card.language)}; form {form} ({form_of(form).title}){length}"
+
+    @property
     def language_limit(self) -> str:
         """Limit of texts in another language than English; empty for English."""
         language = self.card.language
@@ -130,7 +138,7 @@ class BundleFacts:
         if self.overlap is None:
             return f"Texts were not searched for passages of private rows: {self.unsearched}."
         return (
-            f"No text repeats {self.overlap.words} consecutive words of a private row, except passages that are "
+            f"No text repeats {self.overlap.passage} of a private row, except passages that are "
             "also in a "
             f"public text ({self.overlap.mark}: this result was computed on private rows without noise and is not part "
             "of epsilon)."

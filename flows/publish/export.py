@@ -352,9 +352,12 @@ def _manifest(facts: BundleFacts) -> Json:
 def _searched(facts: BundleFacts) -> Json:
     if facts.overlap is None:
         return {"done": False, "why": facts.unsearched}
-    return {
+    searched: Json = {
         "done": True,
         "words": facts.overlap.words,
         "passed": facts.overlap.passed,
         "mark": facts.overlap.mark,
     }
+    if facts.overlap.values:
+        searched["values"] = facts.overlap.values
+    return searched

@@ -150,8 +150,9 @@ def search(home: Path, artifacts: Artifacts, manifest: Json, texts: pd.DataFrame
     open_ledger(home).note(Entry(manifest["dataset"], LOOK, *run, slot, detail_json=detail))
     try:
         # Passages of public texts are no copies, therefore all of them are needed.
-        public = list(_public(tools, load_task(config.task)))
-        overlap = search_copies(tools, fingerprint, by_id, public)
+        card = load_task(config.task)
+        public = list(_public(tools, card))
+        overlap = search_copies(tools, fingerprint, by_id, public, card.form)
     except (PlaceError, PrivateInputError) as error:
         raise ConfigError(
             f"Nothing was exported: the texts cannot be searched for passages of private rows. {error} To export "
@@ -159,7 +160,7 @@ def search(home: Path, artifacts: Artifacts, manifest: Json, texts: pd.DataFrame
         ) from None
     if not overlap.passed:
         raise ConfigError(
-            f"Nothing was exported: a text repeats {overlap.words} consecutive words of a private row "
+            f"Nothing was exported: a text repeats {overlap.passage} of a private row "
             f"(PRIVATE-OVERLAP; this result is {overlap.mark}). Details for the owner of the rows: {overlap.details}. "
             f"{STANDARD_SENTENCES} To export without the search (recorded in the bundle), use --no-overlap-check."
         )

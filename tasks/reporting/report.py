@@ -109,7 +109,7 @@ def _quality(browser: TextBrowser) -> ByClass:
 
 
 def _scores_by_class(report: RunRecord) -> ByClass:
-    """Return precision, recall, F1 and test rows of each class; a low F1 is bad."""
+    """Return precision, recall, F1 and test rows of each class; a low F1 is bad, and none without test rows."""
     scores = report.scores
     if scores is None or not scores.per_class:
         return ByClass(())
@@ -117,13 +117,14 @@ def _scores_by_class(report: RunRecord) -> ByClass:
     badness = {}
     for name, score in scores.per_class.items():
         count = score.get("rows")
-        rows[name] = (
-            words.number(score.get("precision")),
-            words.number(score.get("recall")),
-            words.number(score.get("f1")),
-            words.ABSENT if count is None else words.count(int(count)),
-        )
-        badness[name] = 1 - (score.get("f1") or 0.0)
+        values = [score.get(key) for key in ("precision", "recall", "f1")]
+        badness[name] = 1 - (values[-1] or 0.0)
+        # Such a class has an F1 of 0, and says nothing about the classifier.
+        if count == 0:
+            values = [None] * len(values)
+            badness[name] = -1.0
+        test_rows = words.ABSENT if count is None else words.count(int(count))
+        rows[name] = (*map(words.number, values), test_rows)
     return _by_class(rows, badness)
 
 

@@ -109,11 +109,19 @@ class Reference:
 class Overlap:
     """Result of the overlap check of synthetic texts with private rows.
 
-    `passed`: no run of `words` words of a private row occurs in a synthetic text. `details`: file with the matches,
-    which only the owner of the private records may read.
+    `passed`: no run of `words` words of a private row occurs in a synthetic text, nor of `values` named values if the
+    texts are values. `details`: file with the matches, which only the owner of the private records may read.
     """
 
     passed: bool
     words: int
     details: Path | None = None
+    values: int = 0
     mark: str = field(default="not private", init=False)
+
+    @property
+    def passage(self) -> str:
+        """Least passage that is a copy."""
+        if self.values:
+            return f"{self.words} consecutive words or {self.values} consecutive values"
+        return f"{self.words} consecutive words"

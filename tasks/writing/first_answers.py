@@ -96,5 +96,6 @@ class FirstAnswers:
             counts = ", ".join(f"{count} {reason}" for reason, count in self._reasons.most_common())
             raise FinalError(
                 f"Model '{self.plm}': none of its first {MAX_UNUSABLE} answers is usable ({counts}), for example "
-                f"{' and '.join(self._examples)}. Change its options or its model, then resume."
+                f"{' and '.join(self._examples)}. Change its options or its model, then resume; wasp preview names the "
+                "limits of the task that leave texts out."
             )

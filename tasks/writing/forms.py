@@ -60,6 +60,12 @@ class Form:
 
 
 _NUMBER = re.compile(r"\d")
+_PART = re.compile(r"[;|\n\t]|,(?=\s)")
+"""Separators between values; a comma without a blank belongs to a number."""
+_VALUE = re.compile(
+    r"\s*[^\W\d]\S{0,30}(?:\s[^\W\d]\S{0,30}){0,2}[\s:=<>~]+[+-]?\d[\d.,]*(?:\s*[^\s\d]\S{0,11}){0,3}[\s.]*"
+)
+"""A part such as `Creatinine 3.2 mg/dl H`: a name of at most three words, one number, and at most three words more."""
 _MARK_OF_CODE = re.compile(r"[(){}\[\];=<>/\\|$&+*#@:_-]")
 _TURN = re.compile(r"^[ \t>*_-]{0,4}([^\W\d_][\w .'()-]{0,30}?)[*_ ]{0,3}:(?=\s|$)", re.MULTILINE)
 _CODE = re.compile(
@@ -190,15 +196,23 @@ def stated_words(form: str, words: int) -> int | None:
 
 def _is_dialogue(text: str) -> bool:
     speakers = _TURN.findall(text)
-    # A form with fields has as many colons, but each field once.
-    return len(speakers) > 2 and len(set(speakers)) < len(speakers)
+    lines = sum(not line.isspace() for line in text.splitlines() if line)
+    # A form with fields has as many colons, but each field once; a long letter has a few headings twice.
+    is_repeated = 3 * len(set(speakers)) <= 2 * len(speakers)
+    return len(speakers) > 2 and is_repeated and 3 * len(speakers) >= lines
 
 
 def _is_values(text: str) -> bool:
     dense = [character for character in text if not character.isspace()]
     others = sum(not character.isalpha() for character in dense)
-    prose = FORMS[PROSE]
-    return len(_NUMBER.findall(text)) > 2 and others > prose.max_non_letters * len(dense)
+    if len(_NUMBER.findall(text)) < 3:
+        return False
+    if others > FORMS[PROSE].max_non_letters * len(dense):
+        return True
+    # Lines with long names have as many letters as a sentence.
+    parts = [part for part in _PART.split(text) if part.strip()]
+    values = sum(_VALUE.fullmatch(part) is not None for part in parts)
+    return values > 1 and 2 * values >= len(parts)
 
 
 def _is_short(text: str) -> bool:
@@ -223,6 +237,11 @@ def limit_of(reason: str, name: str) -> str:
         return (
             f"punctuation: more than {100 * form.max_non_letters:.0f} % of the characters are no letters. Where the "
             "records are lines of values, write form: values into the task file"
+        )
+    if reason == "wrong_language":
+        return (
+            "wrong_language: the text is not recognised as the language of the task. Where the records are lines of "
+            "values, write form: values into the task file"
         )
     if reason == "format":
         return (

@@ -27,21 +27,34 @@ MAX_PASSAGE: Final = 12
 _WORD = re.compile(r"[^\W_]+")
 _CHARACTER = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
 _CHARACTERS_PER_WORD: Final = 2
+_NUMBER = re.compile(r"\d+(?:[.,:/-]\d+)*")
+_VALUES_PER_WORD: Final = 5 / 8
+"""Five named values in a row are a copy as eight words are: names and units are the same in all records."""
+VALUES: Final = "values"
+"""The form of texts (tasks/writing/forms.py) whose passages are values, not words."""
 
 
-def passages(text: str, words: int) -> Iterator[str]:
+def values_in(words: int) -> int:
+    """Return the number of named values that count as so many words: 5 for 8, 8 for 12."""
+    return round(words * _VALUES_PER_WORD)
+
+
+def passages(text: str, words: int, form: str = "") -> Iterator[str]:
     """Yield every sequence of `words` words of a text, without punctuation and case.
 
-    In scripts without spaces (Chinese, Japanese) two characters count as a word.
+    In scripts without spaces (Chinese, Japanese) two characters count as a word. In texts of the form `values` five
+    numbers, each with the word before it, count as eight words, and words count where no number is between them.
     """
-    for tokens, joint, size in _sequences(text):
-        length = words * size
+    for tokens, joint, size in _sequences(text, form):
+        length = round(words * size)
         yield from (
             joint.join(tokens[start : start + length]) for start in range(len(tokens) - length + 1)
         )
 
 
-def copied_passages(text: str, words: int, private: Set[str], public: Set[str]) -> Iterator[str]:
+def copied_passages(
+    text: str, words: int, private: Set[str], public: Set[str], form: str = ""
+) -> Iterator[str]:
     """Yield the passages of a text that are private and have at least `MIN_PASSAGE` words that no public passage has.
 
     A standard sentence that public rows have too is no copy, and neither is its beginning with a few words before it,
@@ -52,10 +65,11 @@ def copied_passages(text: str, words: int, private: Set[str], public: Set[str]) 
         words: length of the passages in `private`.
         private: passages of the private rows.
         public: passages of `MIN_PASSAGE` words of public texts.
+        form: form of the texts.
     """
-    for tokens, joint, size in _sequences(text):
-        length = words * size
-        least = MIN_PASSAGE * size
+    for tokens, joint, size in _sequences(text, form):
+        length = round(words * size)
+        least = round(MIN_PASSAGE * size)
         is_own = [True] * len(tokens)
         # First all words that public texts have, in passages of any place, then the copies with enough other words.
         for start in range(len(tokens) - least + 1):
@@ -67,13 +81,30 @@ def copied_passages(text: str, words: int, private: Set[str], public: Set[str]) 
                 yield passage
 
 
-def _sequences(text: str) -> tuple[tuple[list[str], str, int], ...]:
-    """Return the words and the characters of scripts without spaces, what joins them, and how many count as a word."""
+_Sequence = tuple[list[str], str, float]
+"""Tokens, what joins them, and how many of them count as a word."""
+
+
+def _sequences(text: str, form: str) -> list[_Sequence]:
+    """Return the words of a text, and the characters of scripts without spaces; of values also the named values."""
     plain = normal_form(text)
-    return (_WORD.findall(plain), " ", 1), (_CHARACTER.findall(plain), "", _CHARACTERS_PER_WORD)
+    if form != VALUES:
+        return _words_and_characters(plain)
+    parts = _NUMBER.split(plain)
+    # A comment between values is searched as any other text.
+    words = [sequence for part in parts for sequence in _words_and_characters(part)]
+    names = [(_WORD.findall(part) or [""])[-1] for part in parts]
+    values = [
+        f"{name} {number}" for name, number in zip(names, _NUMBER.findall(plain), strict=False)
+    ]
+    return [*words, (values, "; ", _VALUES_PER_WORD)]
 
 
-def chance_words(texts: Iterable[str], public: Sequence[str]) -> int:
+def _words_and_characters(plain: str) -> list[_Sequence]:
+    return [(_WORD.findall(plain), " ", 1), (_CHARACTER.findall(plain), "", _CHARACTERS_PER_WORD)]
+
+
+def chance_words(texts: Iterable[str], public: Sequence[str], form: str = "") -> int:
     """Return the number of words from which on a shared passage counts as a copy.
 
     It is longer than any passage that the texts share with public texts. Public rows and instructions resemble private
@@ -82,13 +113,13 @@ def chance_words(texts: Iterable[str], public: Sequence[str]) -> int:
     """
     samples = list(texts)
     for words in range(MIN_PASSAGE, MAX_PASSAGE):
-        if _all_passages(samples, words).isdisjoint(_all_passages(public, words)):
+        if _all_passages(samples, words, form).isdisjoint(_all_passages(public, words, form)):
             return words
     return MAX_PASSAGE
 
 
 def search_copies(
-    tools: Tools, fingerprint: str, texts: Mapping[int, str], public: Sequence[str]
+    tools: Tools, fingerprint: str, texts: Mapping[int, str], public: Sequence[str], form: str = ""
 ) -> Overlap:
     """Search texts (by id) for passages of private rows that no public text has.
 
@@ -97,21 +128,25 @@ def search_copies(
     without noise and not part of epsilon. The same texts are searched once: their stored answer is read back.
     """
     path = tools.zone.folder / f"overlap-{tools.run_id}.json"
-    key = digest([fingerprint, {str(sample): text for sample, text in texts.items()}, list(public)])
+    searched = [fingerprint, {str(sample): text for sample, text in texts.items()}, list(public)]
+    # Stored answers of earlier versions, which searched all texts for words, stay valid for other forms.
+    if form == VALUES:
+        searched.append(form)
+    key = digest(searched)
     # A second search would be a second look at the rows, which the ledger has to record.
     if path.exists():
         stored = json.loads(path.read_text(encoding="utf-8"))
         if stored.get("key") == key:
-            return _overlap(stored["problems"], stored["words"], path)
-    words = chance_words(texts.values(), public)
+            return _overlap(stored["problems"], stored["words"], path, form)
+    words = chance_words(texts.values(), public, form)
     with sealed(tools.zone.folder):
         rows = open_rows(tools.zone, tools.private, fingerprint)
-        private = _all_passages(rows.texts, words)
-        standard = _all_passages(public, MIN_PASSAGE)
+        private = _all_passages(rows.texts, words, form)
+        standard = _all_passages(public, MIN_PASSAGE, form)
         copies = [
             {"sample_id": sample, "passage": passage}
             for sample, text in texts.items()
-            for passage in dict.fromkeys(copied_passages(text, words, private, standard))
+            for passage in dict.fromkeys(copied_passages(text, words, private, standard, form))
         ]
         details = {
             "code": "PRIVATE-OVERLAP",
@@ -121,15 +156,16 @@ def search_copies(
             "problems": copies,
         }
         write_for_owner(path, json.dumps(details, indent=2, ensure_ascii=False))
-        return _overlap(copies, words, path)
+        return _overlap(copies, words, path, form)
 
 
-def _overlap(copies: Sequence[object], words: int, path: Path) -> Overlap:
+def _overlap(copies: Sequence[object], words: int, path: Path, form: str) -> Overlap:
     """Return the result of a search, with the file that lists copies if there are any."""
+    values = values_in(words) if form == VALUES else 0
     if copies:
-        return Overlap(False, words, path)
-    return Overlap(True, words, None)
+        return Overlap(False, words, path, values)
+    return Overlap(True, words, None, values)
 
 
-def _all_passages(texts: Iterable[str], words: int) -> set[str]:
-    return {passage for text in texts for passage in passages(text, words)}
+def _all_passages(texts: Iterable[str], words: int, form: str) -> set[str]:
+    return {passage for text in texts for passage in passages(text, words, form)}

@@ -15,7 +15,8 @@ import pandas as pd
 from connectors.interfaces.errors import EncodingError, InputError
 from connectors.interfaces.redaction import redact
 from connectors.interfaces.rows import RowsRef
-from connectors.interfaces.text_forms import label_form, normal_form
+from connectors.interfaces.text_forms import label_form
+from tasks.private.rows.near_copies import letters_of, nearly_repeats
 from tasks.private.rows.quarantine import sealed, write_table_for_owner
 from tasks.private.rows.rows import PrivateZone, count_problems, position, stored, usable_rows
 from tasks.writing.forms import PROSE, likely_form, median_words, stated_words
@@ -24,6 +25,7 @@ from tasks.writing.language_check import likely_language
 READ_TEXTS = 500
 MEASURED_TEXTS = 2000
 """Texts whose length is compared with the encoder's limit: the share is then known within about two percent."""
+NEAR_A_TEST_ROW = "nearly repeats a test row"
 MAX_ROWS_OF_A_PERSON = 20
 """Rows per value up to which a column may identify persons; classes, wards and dates have more."""
 
@@ -97,13 +99,14 @@ def split(
 ) -> Survey:
     """Write private and test rows to two files with mode 0600; return the description of the private rows.
 
-    A hash of the person, else of the text, decides on which side a row is: all rows of a person, or of a text, are on
-    one side, and the order of the source does not matter. Test rows have one of `labels`; other rows of their side are
-    in neither file.
+    A hash of the person, else of the letters of the text, decides on which side a row is: all rows of a person, or of a
+    text, are on one side, and the order of the source does not matter. Test rows have one of `labels`; other rows of
+    their side are in neither file, nor are records that nearly repeat a test row. So the file that a record enters
+    depends on this record and on test rows, never on another private record.
     """
     with sealed(zone.folder):
         table, not_utf8 = _read(zone, where)
-        own = table["text"].map(normal_form, na_action="ignore")
+        own = table["text"].map(letters_of, na_action="ignore")
         if "person" in table:
             own = table["person"]
         is_test = own.fillna("").map(lambda value: position(value) < share)
@@ -112,10 +115,23 @@ def split(
             raise InputError(
                 f"--test-share: {share:g} of the rows leaves no test row. Write a larger share."
             )
+        private = table[~is_test]
+        copies = usable_rows(private)
+        copies[copies] = nearly_repeats(private["text"][copies].tolist(), test["text"].tolist())
+        private = private[~copies]
+        if private.empty:
+            raise InputError(
+                f"--test-share: {share:g} of the rows leaves no private row, because each nearly repeats a test row. "
+                "Write a smaller share, or test rows of another source into the configuration."
+            )
         columns = [name for name in ("text", "label", "person") if name in table]
-        for path, rows in zip(files, (table[~is_test], test), strict=True):
+        for path, rows in zip(files, (private, test), strict=True):
             write_table_for_owner(path, rows[columns])
-        return _describe(table[~is_test], not_utf8, where, is_cut)
+        described = _describe(private, not_utf8, where, is_cut)
+    if copies.any():
+        reasons = described.left_out | {NEAR_A_TEST_ROW: int(copies.sum())}
+        described = replace(described, left_out=reasons)
+    return described
 
 
 def _describe(table: pd.DataFrame, not_utf8: str, where: RowsRef, is_cut: IsCut) -> Survey:

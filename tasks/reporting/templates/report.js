@@ -1,7 +1,7 @@
 (function () {
   const data = JSON.parse(document.getElementById("texts-data").textContent);
   const form = document.getElementById("browse"), list = document.getElementById("rows"), state = document.getElementById("found");
-  const more = document.getElementById("more"), page = 20;
+  const more = document.getElementById("more"), page = 20, longest = 600;
   const rows = data.rows.map((row) => ({ text: row[0], label: row[1], model: row[2], iteration: row[3], lower: row[0].toLowerCase() }));
   let shown = page;
   const sorts = {
@@ -16,6 +16,15 @@
     node.textContent = text;
     return node;
   }
+  // bdi: a text of a language that is written from right to left keeps its order of words and marks.
+  function shownText(text) {
+    if (text.length <= longest) return element("bdi", "text", text);
+    const whole = document.createElement("details");
+    const start = document.createElement("summary");
+    start.append(element("bdi", "text", text.slice(0, longest).replace(/\s+\S*$/, "")), element("span", "", " ... (" + text.length.toLocaleString("en") + " characters)"));
+    whole.append(start, element("bdi", "text", text));
+    return whole;
+  }
   function draw() {
     const wanted = new FormData(form), query = wanted.get("query").trim().toLowerCase();
     const fits = rows.filter((row) =>
@@ -26,7 +35,7 @@
     fits.sort(sorts[wanted.get("sort")]);
     list.replaceChildren(...fits.slice(0, shown).map((row) => {
       const item = document.createElement("li");
-      item.append(element("span", "label", data.labels[row.label]), row.text + " ",
+      item.append(element("span", "label", data.labels[row.label]), shownText(row.text), " ",
         element("span", "when", data.models[row.model] + ", iteration " + row.iteration));
       return item;
     }));
@@ -41,7 +50,7 @@
   draw();
 })();
 (function () {
-  const data = document.getElementById("map-data"), line = document.getElementById("pointed");
+  const data = document.getElementById("map-data"), line = document.getElementById("pointed"), longest = 600;
   if (data === null) return;
   JSON.parse(data.textContent).forEach((texts, number) => {
     const dots = document.querySelectorAll("#map-" + number + " use");
@@ -50,7 +59,9 @@
       if (text === undefined) return;
       const label = document.createElement("b");
       label.textContent = text[0] + ": ";
-      line.replaceChildren(label, text[1]);
+      const words = document.createElement("bdi");
+      words.textContent = text[1].length > longest ? text[1].slice(0, longest).trimEnd() + " ..." : text[1];
+      line.replaceChildren(label, words);
     };
     dots.forEach((dot) => { dot.addEventListener("pointerenter", show); dot.addEventListener("click", show); });
   });

@@ -82,9 +82,18 @@ def test_a_damaged_file_is_named_without_its_content(tmp_path: Path) -> None:
             read(RowsRef(str(path)))
         assert SECRET not in str(error.value)
         assert error.value.__context__ is None
-    (tmp_path / "rows.xls").touch()
-    with pytest.raises(PlaceError, match="this is a spreadsheet. Save the sheet as CSV"):
-        read_rows(RowsRef(str(tmp_path / "rows.xls")))
+
+
+@pytest.mark.parametrize("suffix", ["xls", "ods", "xlsb", "numbers"])
+def test_other_spreadsheets_are_refused_with_what_to_do(tmp_path: Path, suffix: str) -> None:
+    file = tmp_path / f"rows.{suffix}"
+    file.write_bytes(b"content")
+    advice = (
+        r"this is a spreadsheet\. Save it as \.xlsx, or the sheet with the rows as CSV \(UTF-8\)"
+    )
+    for read in (read_rows, first_columns):
+        with pytest.raises(PlaceError, match=advice):
+            read(RowsRef(str(file)))
 
 
 def test_without_openpyxl_the_message_has_two_ways(

@@ -1,6 +1,9 @@
 """`wasp init`: what it refuses, and what it writes."""
 
+import hashlib
 import json
+import random
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -208,6 +211,61 @@ def test_the_held_out_rows_are_chosen_by_content_and_by_person(clinic: Path, was
     assert sides[0] == sides[1]
     planned = wasp("plan", "triage", *FAST)
     assert (planned.code, "no test rows" in planned.out) == (0, False)
+
+
+STORY = (
+    "The patient came on day {} with pain of kind {} and stayed for two nights. Number {} of the ward was quiet. "
+    "We saw {} and {} other findings, and advise rest until week {}."
+)
+
+
+def test_copies_of_a_test_row_are_no_private_rows(tmp_path: Path, wasp: Wasp) -> None:
+    draw = random.Random(3)
+    lines = []
+    for row in range(60):
+        words = [hashlib.sha256(f"{row} {part}".encode()).hexdigest()[:12] for part in range(6)]
+        text = STORY.format(*words)
+        # An equal text, one in capitals without commas, and near copies of each story.
+        copies = [
+            text,
+            text.upper().replace(",", ""),
+            f"Dear colleague. {text}",
+            f"{text} Room {row}.",
+        ]
+        lines += [f'"{copy}",{"ab"[row % 2]}' for copy in copies]
+    draw.shuffle(lines)
+    (tmp_path / "notes.csv").write_text("\n".join(["note,kind", *lines]))
+    made = wasp(*INIT, "--test-share", "0.3")
+    assert made.code == 0, made.err
+    private, test = (
+        pd.read_parquet(file)["text"].tolist()
+        for file in (
+            tmp_path / "home/private/datasets/triage.parquet",
+            tmp_path / "triage_test.parquet",
+        )
+    )
+    assert len(test) > 30
+    stories = [
+        {re.search(r"day (\w+)", text.lower())[1] for text in side} for side in (private, test)
+    ]
+    assert not stories[0] & stories[1]
+    left_out = 240 - len(private) - len(test)
+    assert left_out > 0
+    assert (
+        f"left out  {left_out} of {240 - len(test)} rows: nearly repeats a test row ({left_out})"
+        in made.out
+    )
+    other = wasp("init", "again", *INIT[2:], "--test-share", "0.3", "--json")
+    assert "nearly" not in other.out
+
+
+def test_rows_of_one_template_are_refused_with_what_to_do(tmp_path: Path, wasp: Wasp) -> None:
+    rows = [f'"{STORY.format(*"abcde", row)}",{"ab"[row % 2]}' for row in range(40)]
+    (tmp_path / "notes.csv").write_text("\n".join(["note,kind", *rows]))
+    refused = wasp(*INIT, "--test-share", "0.3")
+    assert refused.code == 2
+    assert "--test-share: 0.3 of the rows leaves no private row" in refused.err
+    assert not (tmp_path / "triage_test.parquet").exists()
 
 
 def test_a_conversation_on_a_terminal_ends_with_plan_and_preview(clinic: Path, wasp: Wasp) -> None:

@@ -115,6 +115,19 @@ def test_a_file_describes_the_classes(wasp: Wasp) -> None:
     assert task()["labels"][11] == {"name": "11", "description": "kind 11, of many"}
 
 
+def test_a_class_of_the_file_of_descriptions_may_be_rare(wasp: Wasp) -> None:
+    rows(NOTES[:48], NUMBERS)
+    refused = init(wasp, "--yes")
+    assert refused.code == 2
+    assert "0 labels have at least 5 rows" in refused.err
+    assert "--class LABEL (repeatable) or in a file for --descriptions" in refused.err
+    Path("kinds.csv").write_text("\n".join(f"{name},kind {name}" for name in NUMBERS[:11]))
+    done = init(wasp, "--yes", "--descriptions", "kinds.csv")
+    assert done.code == 0, done.err
+    assert [label["name"] for label in task()["labels"]] == list(NUMBERS[:11])
+    assert "labels with fewer than 5 rows: 11 (4)" in done.out
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -135,7 +148,7 @@ def test_a_wrong_file_of_descriptions_leaves_nothing(
     assert not Path("triage.yaml").exists()
 
 
-def test_a_person_is_asked_what_codes_mean(wasp: Wasp) -> None:
+def test_a_person_describes_codes(wasp: Wasp) -> None:
     rows(NOTES, ("A1", "skin", "true"))
     columns = ("--text", "text", "--label", "label")
     done = init(wasp, *columns, typed="y\ny\nchest pain\n\n")

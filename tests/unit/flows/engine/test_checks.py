@@ -350,7 +350,7 @@ def test_a_missing_task_file_is_reported_with_a_missing_number_of_rows(
         (
             "rows.xls",
             b"",
-            "this is a spreadsheet. Save the sheet as CSV (UTF-8), or write Parquet",
+            "this is a spreadsheet. Save it as .xlsx, or the sheet with the rows as CSV (UTF-8)",
         ),
         ("rows.docx", b"", "this is a document. Write one text per row into a CSV"),
         ("rows.zip", b"", "this is an archive. Unpack it"),

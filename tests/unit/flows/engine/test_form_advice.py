@@ -1,5 +1,7 @@
 """Warnings about language models that do not fit the form and length of a task."""
 
+from dataclasses import replace
+
 import pytest
 
 from flows.config.models import Plm
@@ -16,7 +18,7 @@ CASES = [
     ("values", "10 words", 256, []),
     ("", "300 words", 600, ["max_tokens 128 is below the 600"]),
     ("code", "", 512, ["max_tokens 128 is below the 512", "its texts have one line"]),
-    ("long", "20000 words", 8192, ["max_tokens 128 is below the 8192", "its texts have one line"]),
+    ("long", "4000 words", 8000, ["max_tokens 128 is below the 8000", "its texts have one line"]),
 ]
 
 
@@ -30,3 +32,14 @@ def test_a_model_that_cannot_write_the_form_is_named(
     assert len(warnings) == len(messages)
     assert all(part in text for part, text in zip(messages, warnings, strict=True))
     assert form_warnings(card, [CHAT]) == []
+
+
+def test_a_length_that_no_answer_can_have_is_named_with_one_that_fits() -> None:
+    card = TaskCard(
+        "w", "letter", (Label("a"),), max_tokens=8192, form="long", length="20000 words"
+    )
+    (warning,) = form_warnings(card, [CHAT])
+    assert warning.startswith("words: 20000 words do not fit into max_tokens 8192 of the task")
+    assert "Write words: 4096 into the task file" in warning
+    assert form_warnings(replace(card, length="4096 words"), [CHAT]) == []
+    assert form_warnings(replace(card, max_tokens=40_000), [CHAT]) == []

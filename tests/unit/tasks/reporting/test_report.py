@@ -222,6 +222,22 @@ def test_of_many_classes_the_worst_are_shown_and_the_others_folded():
     assert page.count("67 further classes") == 2, "and the table of texts by class"
 
 
+def test_classes_without_test_rows_are_not_measured_and_not_the_worst():
+    names = [f"intent {number}" for number in range(77)]
+    none = {"precision": 0.0, "recall": 0.0, "f1": 0.0, "rows": 0}
+    some = {"precision": 0.9, "recall": 0.8, "f1": 0.7, "rows": 2}
+    per_class = {name: none if k % 2 else some for k, name in enumerate(names)}
+    page = render(made_up_report(scores=Scores(0.5, 0.5, tuple(names), per_class), map=None))
+    table = page[page.index("Per class, on test rows") :]
+    shown, folded = (
+        table[: table.index("<details>")],
+        table[table.index("<details>") : table.index("</details>")],
+    )
+    assert re.findall(r"intent (\d+)", shown) == [str(number) for number in range(0, 20, 2)]
+    row = folded[folded.index("intent 75<") :].partition("</tr>")[0]
+    assert (row.count("not measured"), "0.000" in row) == (3, False)
+
+
 def test_cells_of_a_confusion_matrix_without_rows_are_not_drawn_one_by_one():
     size = 150
     names = tuple(f"intent {number}" for number in range(size))

@@ -66,6 +66,12 @@ def test_prose_leaves_such_texts_out(form: str) -> None:
     assert f"form: {form}" in limit_of(reason, "")
 
 
+def test_lines_of_values_in_place_of_prose_name_the_form() -> None:
+    text = "Ferritin 5 ng/ml L, Iron 19 ug/dl L, Haemoglobin 6.4 g/dl L, Chloride 97 mmol/l"
+    assert cleaned(text, PROSE).reason == "wrong_language"
+    assert "form: values" in limit_of("wrong_language", "")
+
+
 REFUSED = [
     ("short", "!!", "too_short"),
     ("short", "I'm sorry, but I can't help with that.", "refusal"),
@@ -164,13 +170,25 @@ def test_the_form_of_a_task_reaches_the_judgement_of_answers() -> None:
 RECORDS = {
     "short": ["fever", "chest pain", "abd pain since 2 days", "rash"],
     "values": [VALUES, VALUES.replace("8", "9"), "Na 138; K 4.1; Cl 101"],
+    "values with long names": [
+        "Ferritin 7 ng/ml L; Haemoglobin 7.2 g/dl L; Sodium 139 mmol/l; Glucose 82 mg/dl",
+        "Potassium: 5.8 mmol/l (high), Creatinine: 2,4 mg/dl, Urea 112 mg/dl",
+        "Bilirubin = 6.2 mg/dl\nAlkaline phosphatase > 400 U/l\nChloride 97 mmol/l",
+    ],
     "code": [CODE, "SELECT a FROM b", "import os\nos.remove('x')"],
     "dialogue": [DIALOGUE, DIALOGUE.replace("Agent", "Dr. Made Up")],
     "long": ["The patient came with pain and was kept for a night in our ward. " * 20] * 3,
+    "long with headings": [
+        "Findings: the pulse is regular.\nOn day 3: she went home.\nPlan: rest.\n"
+        + "The patient came with pain and was kept for a night in our ward.\n" * 30
+        + "Findings: the pulse is still regular.\nPlan: no more tablets.\n"
+    ],
     PROSE: [
         "My parcel has not arrived yet.",
         "Name: Made Up\nWard: 3\nFinding: the pulse is regular.",
         "I paid 20 dollars on 3 May, and 12.50 today.",
+        "My card ends with 4711, it was charged 30 euros, and nobody answers since Monday.",
+        "He took 2 tablets at 8 in the morning, 1 at noon, and felt better within 3 days.",
         "有些患者在夜间咳嗽。",
     ],
 }
@@ -178,7 +196,17 @@ RECORDS = {
 
 @pytest.mark.parametrize("form", RECORDS)
 def test_the_form_of_records_is_proposed(form: str) -> None:
-    assert likely_form(RECORDS[form]) == form
+    assert likely_form(RECORDS[form]) == form.partition(" with ")[0]
+
+
+@pytest.mark.parametrize("text", RECORDS["values with long names"])
+def test_values_with_long_names_are_told_from_sentences(text: str) -> None:
+    assert likely_form([text]) == "values"
+
+
+@pytest.mark.parametrize("text", RECORDS[PROSE][-3:])
+def test_sentences_with_numbers_are_prose(text: str) -> None:
+    assert likely_form([text]) == PROSE
 
 
 def test_one_short_record_among_many_changes_nothing() -> None:

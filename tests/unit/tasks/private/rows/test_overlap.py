@@ -94,6 +94,44 @@ def test_writing_without_spaces_is_compared_by_signs() -> None:
     assert not set(passages(f"你好{row[:12]}。", 8)) & set(passages(row, 8))
 
 
+LINE = "Na 138 mmol/l; K 4.1 mmol/l; Creatinine 3.2 mg/dl H; Urea 98 mg/dl H; GFR 21 ml/min L; CRP 3.7 mg/l"
+
+
+@pytest.mark.parametrize(
+    ("text", "is_copy"),
+    [
+        (LINE, True),
+        (LINE.replace(";", ",").replace("mmol/l", "").lower(), True),
+        (LINE.replace("98", "99"), False),
+        (LINE.replace("Urea", "Glucose"), False),
+        (LINE.replace("4.1", "4.2"), False),
+        ("Urea 98 mg/dl H; GFR 21 ml/min L; CRP 3.7 mg/l; Hb 9.1 g/dl L", False),
+        ("Na 140; The patient came from the old town and lives alone in a flat", True),
+    ],
+)
+def test_five_equal_values_are_a_copy_where_texts_are_values(text: str, is_copy: bool) -> None:
+    rows = [LINE, "K 3.9; The patient came from the old town and lives alone since May 2"]
+    private = {passage for row in rows for passage in passages(row, 8, "values")}
+    assert bool(list(overlap.copied_passages(text, 8, private, set(), "values"))) is is_copy
+
+
+def test_names_and_units_alone_are_no_copy_of_values(search: Search) -> None:
+    usual = LINE.replace("3.2", "3.3").replace("138", "137").replace("21", "25")
+    private = set(passages(LINE, 8))
+    assert list(overlap.copied_passages(usual, 8, private, set())), "as words they are one"
+    assert not set(passages(usual, 8, "values")) & set(passages(LINE, 8, "values"))
+    result = search({0: LINE}, [], form="values")
+    assert (result.passed, result.words, result.values) == (True, 8, 5)
+    assert result.passage == "8 consecutive words or 5 consecutive values"
+    assert not search({0: "my router fell from the shelf and now 7"}, [], form="values").passed
+
+
+def test_values_that_test_rows_share_raise_the_limit() -> None:
+    assert [overlap.values_in(words) for words in range(8, 13)] == [5, 6, 6, 7, 8]
+    assert chance_words([LINE], ["K 4.1; Creatinine 3.2; Urea 98; GFR 21"], "values") == 8
+    assert chance_words([LINE], ["K 4.1; Creatinine 3.2; Urea 98; GFR 21; CRP 3.7"], "values") == 9
+
+
 def test_rows_that_are_others_now_are_refused(search: Any) -> None:
     with pytest.raises(PrivateInputError, match="PRIVATE-CHANGED"):
         search_copies(search.args[0], "another fingerprint", {0: "text"}, [])
