@@ -31,6 +31,7 @@ from flows.engine.prepare import require_same_run
 from flows.engine.run import Run, RunResults
 from flows.engine.run_manifest import open_manifest
 from flows.engine.tracking import start_tracking
+from flows.runtime.budget_events import reported_refusal
 from flows.runtime.failure import (
     ErrorContext,
     describe_error,
@@ -137,7 +138,7 @@ def _execute(
     started = time.monotonic()
     home = state_folder()
     context = ErrorContext()
-    with explained_errors(context), reported_end():
+    with explained_errors(context), reported_end(), reported_refusal(context):
         config = with_changes(config, changes)
         check_room(home)
         approve = None
