@@ -67,6 +67,11 @@ class MlflowRun:
         """True if this MLflow received everything."""
         return bool(self._sent.get("complete")) and self._sent.get("uri") == redact(self.uri)
 
+    @property
+    def is_running(self) -> bool:
+        """True from the start of the run until its end was described; a resumed run is running again."""
+        return self._values.get("status") == "RUNNING"
+
     def is_stored_here(self) -> bool:
         """Return True if a database file has the run, without starting MLflow; False for any other store."""
         prefix = "sqlite:///"
