@@ -5,9 +5,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from mlflow import MlflowClient
 
 from flows.runtime.budget_events import CHARGED, REFUSED, left_range
 from tests.support.runs.pipeline import Pipeline
+from tests.support.runs.served_flow import call_api
 from tests.support.servers.prefect import read_events
 from tests.support.waits import wait_until
 
@@ -97,6 +99,22 @@ def test_a_run_that_the_cap_refuses_has_an_event(
     assert f"left {payload['epsilon_left']:.4g} of the cap 6.5" in refused.stderr
     assert f"missing {payload['epsilon_missing']:.4g}" in refused.stderr
     assert "flow-run" in related(event)
+
+
+def test_a_run_whose_rows_stay_closed_states_epsilon_0_and_charges_nothing(
+    pipeline: Pipeline,
+) -> None:
+    method = {"guidance": "auto", "iterations": 2, "samples": 36}
+    summary = pipeline.run(method=method, private={"declared_rows": 20}, privacy={"epsilon": 1.5})
+    assert (summary["epsilon_spent"], summary["releases"]) == (0, 0)
+    run = call_api(pipeline.api, f"/flow_runs/{summary['prefect_run_id']}")
+    assert "-e0-s0-" in run["name"]
+    assert "epsilon 0" in run["tags"]
+    client = MlflowClient(f"sqlite:///{pipeline.home / 'mlflow.db'}")
+    tags = client.get_run(summary["mlflow_run_id"]).data.tags
+    assert tags["wasp.privacy"] == "epsilon 0"
+    time.sleep(QUIET_SECONDS)
+    assert of_run(pipeline.api, CHARGED, summary["run_id"]) == []
 
 
 def test_a_share_is_in_one_range() -> None:
