@@ -1,4 +1,4 @@
-"""Updates a Prefect server: work pool, deployments of prefect.yaml, automation.
+"""Updates a Prefect server: work pool, deployments of prefect.yaml, automations.
 
 Run `python -m deployments.register`. It writes only missing deployments and those whose form changed with this version.
 Values that a person edited on the server stay until then; schedules always stay.
@@ -30,7 +30,7 @@ def main() -> int:
             _create_pool(client)
             for line in register(client):
                 print(line)
-            print(f"automation: {declare(client)}")
+            print(f"automations: {', '.join(declare(client))}")
     except WaspError as error:
         print(error, file=sys.stderr)
         return error.exit_code

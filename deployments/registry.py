@@ -18,7 +18,7 @@ from connectors.interfaces.json_values import Json
 from flows.catalog import flows
 from flows.config.extends import FLOW_KEY, SHIPPED, merge, read_layers
 from flows.config.files import check_config
-from flows.config.form import SERVER_CHECKS, without_drawing
+from flows.config.form import SERVER_CHECKS, with_required, without_drawing
 from flows.runtime.state_folder import state_folder
 
 PREFECT_FILE = Path(__file__).with_name("prefect.yaml")
@@ -71,11 +71,12 @@ class Deployment:
 
     @cached_property
     def schema(self) -> Json:
-        """JSON schema of its parameters; the form does not draw the fields in `undrawn` of the entry."""
+        """JSON schema of its parameters; without the fields in `undrawn` of the entry, with those in `required`."""
         whole: Json = parameter_schema(self.flow).model_dump(mode="json")
         if not self.has_own_form:
             return whole
-        return without_drawing(whole, self.entry["undrawn"])
+        drawn = without_drawing(whole, self.entry["undrawn"])
+        return with_required(drawn, self.entry.get("required", ()))
 
     @property
     def has_own_form(self) -> bool:

@@ -58,7 +58,14 @@ from connectors.ledger.state import (
     exposes,
     plan_detail,
 )
-from connectors.ledger.status import Outlook, Status, outlook_of, status_of
+from connectors.ledger.status import (
+    ChargedBudget,
+    Outlook,
+    Status,
+    charged_budget,
+    outlook_of,
+    status_of,
+)
 from connectors.ledger.tables import DATASETS, ENTRIES, NAMES, OUTPUTS
 from connectors.ledger.verify import problems_of
 
@@ -371,6 +378,12 @@ class PrivacyLedger:
             state = self._chains.load(db, dataset, lock=False)
             names = select(NAMES.c.name).where(NAMES.c.dataset == dataset).order_by(NAMES.c.name)
             return status_of(state, db.execute(names).scalars(), self._cap_check)
+
+    def charged_budget(self, dataset: str, entry_hash: str) -> ChargedBudget:
+        """Return what the release of an entry charged, and the budget of its dataset right after it."""
+        with self._store.read() as db:
+            load(db, dataset, lock=False)
+            return charged_budget(read_entries(db, dataset), entry_hash, self._cap_check)
 
     def outlook(
         self, name: str, events: Sequence[Event], delta: float, public: bool = False

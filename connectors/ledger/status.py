@@ -5,9 +5,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypedDict
 
+from connectors.interfaces.errors import LedgerError
 from connectors.interfaces.ledger import Event
 from connectors.ledger.cap import CapCheck
-from connectors.ledger.state import Cap, State, cost_of, events_of
+from connectors.ledger.state import EXPOSED, Cap, Entry, State, cost_of, events_of, own_delta
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,24 @@ class Status:
     reasons: tuple[str, ...] = ()
     shared: int = 0
     trainings: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChargedBudget:
+    """A charge, and the budget of its dataset right after it.
+
+    `charged` is the growth of the total, so that the charges of a dataset add up to `total`: the epsilon of all
+    releases at `delta`. `own_delta`: delta of a training by DP-SGD, which has its own; 0 for other releases, which
+    share `delta`. `cap`: of the dataset at that time, None without one. `exposed`: a release without noise, which no
+    epsilon describes; it is not in the totals.
+    """
+
+    charged: float
+    total: float
+    delta: float
+    own_delta: float
+    cap: Cap | None
+    exposed: bool
 
 
 class Outlook(TypedDict):
@@ -90,6 +109,27 @@ def outlook_of(
         outlook["cap"] = state.cap.epsilon
         outlook["left"] = _left(state, state.cap, cap_check)
     return outlook
+
+
+def charged_budget(entries: Iterable[Entry], entry_hash: str, cap_check: CapCheck) -> ChargedBudget:
+    """Return what the entry of a release charged; `entries`: of its dataset, oldest first."""
+    state = State("")
+    for entry in entries:
+        if entry.hash != entry_hash:
+            state.apply(entry)
+            continue
+        # Both at the delta of this entry: that of the previous total can be another one.
+        delta = entry.delta or 0.0
+        total = cap_check.total(state.after(entry), delta)
+        return ChargedBudget(
+            charged=max(0.0, total - cap_check.total(state.spent(), delta)),
+            total=total,
+            delta=delta,
+            own_delta=own_delta([entry.event]),
+            cap=state.cap,
+            exposed=entry.kind == EXPOSED,
+        )
+    raise LedgerError(f"The privacy ledger has no entry with the hash {entry_hash}.")
 
 
 def _left(state: State, cap: Cap, cap_check: CapCheck) -> float:

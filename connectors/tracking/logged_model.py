@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib.metadata
 import logging
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from connectors.tracking.mlflow_store import MlflowStore, require_file, server_v
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import LoggedModel
+    from mlflow.entities.model_registry import ModelVersion
 
 CONTENT_TAG = "wasp.content"
 """Tag of a logged model: the hash of the student's files and of its serving settings."""
@@ -25,7 +27,19 @@ COPIED = ("student/", "privacy/")
 """Groups of metrics that a model shows beside its run."""
 MODELS_SINCE = 3
 """Major version of the first MLflow server with logged models."""
+RELEASED = "released"
+"""Alias of the version that was exported last, of each registered model."""
+EXPORTED_TAG = "wasp.exported"
+"""Tag of a version: the time of its latest export."""
 _READY = "READY"
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedModel:
+    """The export of a student: UTC time in ISO 8601, and tags of its version."""
+
+    at: str
+    tags: Mapping[str, str]
 
 
 def send_student(store: MlflowStore, model: Json, folder: Path) -> None:
@@ -41,7 +55,8 @@ def log_student(store: MlflowStore, model: Json, folder: Path) -> None:
     """Log the student, unless the run has it, and register it.
 
     `model`: `name`, `folder` below the run's, `registered` name or None, packages that it `needs`, and `embedder`
-    (connector, model, options of `open_embedder`) of a student on vectors, None for one on texts.
+    (connector, model, options of `open_embedder`) of a student on vectors, None for one on texts. `exported`, of a
+    registered one: the tags of its version.
     """
     from mlflow.entities import LoggedModelOutput
 
@@ -64,7 +79,10 @@ def log_student(store: MlflowStore, model: Json, folder: Path) -> None:
         store.client.log_outputs(store.run_id, [LoggedModelOutput(logged.model_id, step=0)])
         _copy_metrics(store, logged)
     if model["registered"]:
-        _register(store.client, model["registered"], logged)
+        version = _register(store.client, model["registered"], logged)
+        # Descriptions of earlier versions have none.
+        if "exported" in model:
+            _mark_released(store.client, version, model["exported"])
 
 
 def _copy_metrics(store: MlflowStore, logged: LoggedModel) -> None:
@@ -80,8 +98,8 @@ def _copy_metrics(store: MlflowStore, logged: LoggedModel) -> None:
     store.client.log_batch(store.run_id, metrics=points)
 
 
-def _register(client: MlflowClient, name: str, logged: LoggedModel) -> None:
-    """Add the model to the registry as a version of `name`, unless it is one."""
+def _register(client: MlflowClient, name: str, logged: LoggedModel) -> ModelVersion:
+    """Return the model's version of `name` in the registry, which is created unless it exists."""
     from mlflow.exceptions import MlflowException
 
     # Not a look-up first: two runs that register at once would both find no model.
@@ -93,10 +111,26 @@ def _register(client: MlflowClient, name: str, logged: LoggedModel) -> None:
     versions = client.search_model_versions(
         f"name = '{name}' AND run_id = '{logged.source_run_id}'"
     )
-    if all(version.source != logged.artifact_location for version in versions):
-        client.create_model_version(
-            name, logged.artifact_location, logged.source_run_id, model_id=logged.model_id
-        )
+    for version in versions:
+        if version.source == logged.artifact_location:
+            return version
+    return client.create_model_version(
+        name, logged.artifact_location, logged.source_run_id, model_id=logged.model_id
+    )
+
+
+def _mark_released(client: MlflowClient, version: ModelVersion, tags: Mapping[str, str]) -> None:
+    """Set the tags of an exported version, and its alias unless a version that was exported later has it."""
+    for name, value in tags.items():
+        if version.tags.get(name) != value:
+            client.set_model_version_tag(version.name, version.version, name, value)
+    holder = client.get_registered_model(version.name).aliases.get(RELEASED)
+    # Sending is repeated (`wasp push`): an earlier export must not take the alias back.
+    if holder is not None:
+        held = client.get_model_version(version.name, holder).tags.get(EXPORTED_TAG, "")
+        if str(holder) == str(version.version) or held > tags[EXPORTED_TAG]:
+            return
+    client.set_registered_model_alias(version.name, RELEASED, version.version)
 
 
 def _log(store: MlflowStore, model: Json, student: Path, content: str) -> LoggedModel:

@@ -22,7 +22,7 @@ from connectors.interfaces import cancellation
 from connectors.interfaces.errors import ConfigError, MissingPackageError
 from connectors.interfaces.json_values import Json
 from connectors.tracking.address import PROBE_SECONDS, check_uri, page, reachable, redact, scrub
-from connectors.tracking.logged_model import send_student
+from connectors.tracking.logged_model import EXPORTED_TAG, ExportedModel, send_student
 from connectors.tracking.mlflow_store import MlflowStore, clean_name, limited
 
 DESCRIPTION = "mlflow.json"
@@ -66,6 +66,11 @@ class MlflowRun:
     def is_sent(self) -> bool:
         """True if this MLflow received everything."""
         return bool(self._sent.get("complete")) and self._sent.get("uri") == redact(self.uri)
+
+    @property
+    def is_running(self) -> bool:
+        """True from the start of the run until its end was described; a resumed run is running again."""
+        return self._values.get("status") == "RUNNING"
 
     def is_stored_here(self) -> bool:
         """Return True if a database file has the run, without starting MLflow; False for any other store."""
@@ -135,16 +140,25 @@ class MlflowRun:
         if "experiment" in self._values:
             self.update(status=status)
 
-    def register(self, name: str) -> None:
-        """Add the student, if there is one, to the model registry under a name."""
+    def export(self, name: str, model: ExportedModel, rows: Json) -> None:
+        """Add the exported rows as an input of the run, and its student, if there is one, to the model registry.
+
+        `name`: in the registry. `rows`: fields of `MlflowStore.send_exported`.
+        """
+        if "experiment" not in self._values:
+            return
+        values: Json = {"exported": rows}
         if "model" in self._values:
-            self.update(model={**self._values["model"], "registered": name})
+            tags = {**model.tags, EXPORTED_TAG: model.at}
+            values["model"] = {**self._values["model"], "registered": name, "exported": tags}
+        self.update(**values)
 
     def update(self, **values: Any) -> None:
         """Change the description and send it within the time limits of a run.
 
         `files`: path in the folder by name in MLflow. `datasets`: role by name. `note`, `link`: Markdown. `synthetic`:
-        path, name and hash of a table. `model`: folder and serving settings of the student. `status`: ends the run.
+        path, name and hash of a table. `exported`: the rows of a bundle. `model`: folder and serving settings of the
+        student. `status`: ends the run.
         """
         if values.get("status", "RUNNING") != "RUNNING":
             values["ended"] = _now()

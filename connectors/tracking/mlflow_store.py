@@ -9,7 +9,7 @@ import json
 import os
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -31,6 +31,7 @@ RUN_TAG = "wasp.run_id"
 FILES_TAG = "wasp.files"
 """The sent files with the first digits of their SHA-256, for runs that continue on another machine; also the note."""
 NOTE = "note"
+EXPORTED_ROWS = "exported"
 NOTE_TAG = "mlflow.note.content"
 COLUMNS = (
     "metrics.`privacy/epsilon_total`",
@@ -99,6 +100,9 @@ class MlflowStore:
                 "the synthetic table",
                 partial(self._send_synthetic, **values["synthetic"], folder=folder),
             )
+        if EXPORTED_ROWS in values:
+            exported = partial(self.send_exported, **values[EXPORTED_ROWS], folder=folder)
+            yield "the exported rows", exported
 
     def reopen(self) -> None:
         """Set a finished run to running, with its latest tags, before adding content."""
@@ -205,6 +209,32 @@ class MlflowStore:
         self._log_input(
             data._to_mlflow_entity(), {"mlflow.data.context": "synthetic", "sha256": sha256}
         )
+
+    def send_exported(
+        self,
+        path: str,
+        columns: Sequence[str],
+        name: str,
+        source: str,
+        bundle: str,
+        folder: Path,
+    ) -> None:
+        """Log the rows of a bundle as training data, once for each bundle.
+
+        `path`: table with the rows, which has their `columns` among others. `source`: table in the bundle, which can
+        move. `bundle`: its hash.
+        """
+        import mlflow.data
+        import pandas as pd
+
+        if self.files.get(EXPORTED_ROWS) == bundle[:_SHA_DIGITS]:
+            return
+        rows = pd.read_parquet(require_file(folder / path), columns=list(columns))
+        data = mlflow.data.from_pandas(rows, source=source, name=name)
+        self._log_input(
+            data._to_mlflow_entity(), {"mlflow.data.context": "training", "wasp.bundle": bundle}
+        )
+        self._record(EXPORTED_ROWS, bundle[:_SHA_DIGITS])
 
     def _log_input(self, dataset: Dataset, tags: Mapping[str, str]) -> None:
         from mlflow.entities import DatasetInput, InputTag

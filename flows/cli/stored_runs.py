@@ -224,10 +224,15 @@ def push(
             continue
         uri = manifest["config"].get("tracking", {}).get("mlflow")
         tracked = open_tracked(home, name, uri)
+        # A process that was killed has not closed its run.
+        is_left_open = tracked.is_running and _state(home, manifest) == "interrupted"
+        is_complete = tracked.is_sent and not is_left_open
         # A running run sends its own description when it ends.
-        if run_id is None and (tracked.is_sent or is_held_here(home, name)):
+        if run_id is None and (is_complete or is_held_here(home, name)):
             continue
         with lock_run_files(home, name):
+            if is_left_open:
+                tracked.end("FAILED")
             results.append(
                 {"run_id": name, "problem": tracked.push(), "mlflow_run_id": tracked.mlflow_run_id}
             )

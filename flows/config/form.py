@@ -317,11 +317,7 @@ def without_drawing(schema: Json, fields: Sequence[str]) -> Json:
     """Return the schema of a flow whose form does not draw these fields of `config`, such as 'private.path'."""
     changed = deepcopy(schema)
     for field in fields:
-        *groups, last = field.split(".")
-        group = changed
-        for name in ("config", *groups):
-            reference = group["properties"][name]["$ref"]
-            group = changed["definitions"][reference.rpartition("/")[2]]
+        group, last = _group_of(changed, field)
         shown = group["properties"]
         rare = shown.pop(last)
         # A group that shows all of its fields has no list of names yet.
@@ -329,6 +325,29 @@ def without_drawing(schema: Json, fields: Sequence[str]) -> Json:
         group.pop("additionalProperties", None)
         group.setdefault("dependentSchemas", {})[last] = {"properties": {last: rare}}
     return changed
+
+
+def with_required(schema: Json, fields: Sequence[str]) -> Json:
+    """Return the schema of a flow that requires these fields of `config`; Prefect's form calls others optional."""
+    changed = deepcopy(schema)
+    for field in fields:
+        group, last = _group_of(changed, field)
+        group["required"] = [*group.get("required", ()), last]
+        # A rule that requires the field in some cases would repeat the message.
+        rule = group.get("else", {})
+        if last in rule.get("required", ()):
+            rule["required"] = [name for name in rule["required"] if name != last]
+    return changed
+
+
+def _group_of(schema: Json, field: str) -> tuple[Json, str]:
+    """Return the group of a field of `config` in the schema of a flow, and the field's name."""
+    *groups, last = field.split(".")
+    group = schema
+    for name in ("config", *groups):
+        reference = group["properties"][name]["$ref"]
+        group = schema["definitions"][reference.rpartition("/")[2]]
+    return group, last
 
 
 def _draw_one_kind(field: Json) -> None:

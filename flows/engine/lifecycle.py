@@ -1,6 +1,7 @@
 """Run lifecycle that all flows share: prepare, lock, reserve the budget, clean up on failure."""
 
 import inspect
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -31,6 +32,7 @@ from flows.engine.prepare import require_same_run
 from flows.engine.run import Run, RunResults
 from flows.engine.run_manifest import open_manifest
 from flows.engine.tracking import start_tracking
+from flows.runtime.budget_events import reported_refusal
 from flows.runtime.failure import (
     ErrorContext,
     describe_error,
@@ -62,6 +64,8 @@ Returns:
     The summary of the run, as printed by `wasp run --json`.
 """
 """The end of every flow's description; Prefect shows it in the form of the parameters."""
+NAME_END = re.compile(r"-e[\d.e-]+(-s\d+-[\d-]+)$")
+"""Epsilon, seed and start at the end of a flow run's name."""
 
 
 def flow_run_name() -> str:
@@ -73,7 +77,10 @@ def flow_run_name() -> str:
     name = str(runtime.flow_run.flow_name)
     started = f"{datetime.now():%Y-%m-%d-%H%M}"
     try:
-        config: Any = check_config(find_flow(name).config, dict(parameters["config"]), "config")
+        config: Any = parameters["config"]
+        # That of a command is checked already; the properties that it caches are no fields of another one.
+        if not isinstance(config, AnyConfig):
+            config = check_config(find_flow(name).config, dict(config), "config")
         config = with_changes(config, parameters.get("changes"))
     except (ConfigError, TypeError, ValueError):
         return f"{name}-{started}"
@@ -137,7 +144,7 @@ def _execute(
     started = time.monotonic()
     home = state_folder()
     context = ErrorContext()
-    with explained_errors(context), reported_end():
+    with explained_errors(context), reported_end(), reported_refusal(context):
         config = with_changes(config, changes)
         check_room(home)
         approve = None
@@ -264,8 +271,12 @@ def _tag(run: Run) -> None:
         tags.append("NOT PRIVATE")
     with get_client(sync_client=True) as client:
         # An update replaces all tags, also those of the deployment or of a person.
-        present = client.read_flow_run(UUID(str(flow_run_id))).tags
-        client.update_flow_run(UUID(str(flow_run_id)), tags=sorted({*present, *tags}))
+        present = client.read_flow_run(UUID(str(flow_run_id)))
+        name = present.name
+        if config.epsilon == 0:
+            # `auto` keeps the rows closed; it decides when the run is prepared, after it got its name.
+            name = NAME_END.sub(r"-e0\1", name)
+        client.update_flow_run(present.id, name=name, tags=sorted({*present.tags, *tags}))
 
 
 def _announce(run: Run) -> None:

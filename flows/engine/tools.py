@@ -144,8 +144,8 @@ class RunTools:
 
     @property
     def ledger(self) -> PrivacyLedger:
-        """The privacy ledger."""
-        return self._once("ledger", partial(open_ledger, self.home))
+        """The privacy ledger; in a flow run it reports its charges to Prefect."""
+        return self._once("ledger", partial(open_ledger, self.home, reports=True))
 
     @property
     def exchange(self) -> RemoteFiles:

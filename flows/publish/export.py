@@ -22,6 +22,7 @@ from connectors.security.signing import open_signing_key
 from flows.config.task_files import load_task
 from flows.engine.audit_findings import AuditLine
 from flows.publish import bundle, gate, release_head
+from flows.publish.announcement import ExportedBundle, announce
 from flows.publish.dataset_card import BundleFacts, columns_of, croissant, dataset_card
 from flows.publish.recipe import encoder_of, measure_recipe
 from flows.publish.release_head import release_head_of, write_release_head
@@ -124,8 +125,9 @@ def export_run(
     if overlap_check:
         facts = _search(home, artifacts, contents, facts)
     write_folder_whole(folder.resolve(), partial(_write_bundle, home, contents, facts))
-    if contents.student is not None:
-        _register_student(home, manifest, contents.card)
+    written = _written(facts, folder.resolve())
+    _track(home, contents, written)
+    announce(written)
     files = sorted(
         path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()
     )
@@ -217,10 +219,36 @@ def _require_empty(folder: Path) -> None:
         raise ConfigError(f"{folder}: exists and is not an empty folder. Name a new one.")
 
 
-def _register_student(home: Path, manifest: Json, card: TaskCard) -> None:
-    """Add the student to MLflow's registry; if MLflow is away, `wasp push --all` does it later."""
+def _written(facts: BundleFacts, folder: Path) -> ExportedBundle:
+    """Return what Prefect and MLflow learn of a bundle."""
+    report = facts.report
+    return ExportedBundle(
+        folder=folder,
+        hash=file_sha256(folder / bundle.MANIFEST),
+        run_id=report.run_id,
+        flow_run_id=facts.book.get("prefect_run_id"),
+        dataset=facts.book["dataset"],
+        epsilon=report.epsilon_spent,
+        delta=report.delta,
+        made=facts.made,
+    )
+
+
+def _track(home: Path, contents: BundleContents, written: ExportedBundle) -> None:
+    """Add the rows and the student to MLflow; if it is away, `wasp push --all` does it later."""
+    manifest = contents.manifest
+    task = contents.card.name
     uri = manifest["config"].get("tracking", {}).get("mlflow")
-    open_tracked(home, manifest["run_id"], uri).register(f"{manifest['flow']}-{card.name}")
+    rows = {
+        "path": "synthetic.parquet",
+        # The column `label_best` of the bundle follows from the soft labels; the table of the run lacks it.
+        "columns": [name for name in contents.rows if name in contents.texts],
+        "name": f"{task}-exported",
+        "source": str(written.folder / "synthetic.parquet"),
+        "bundle": written.hash,
+    }
+    name = f"{manifest['flow']}-{task}"
+    open_tracked(home, manifest["run_id"], uri).export(name, written.model, rows)
 
 
 def _reads(student: str | None) -> str:

@@ -130,14 +130,19 @@ def open_zone(home: Path) -> PrivateZone:
     )
 
 
-def open_ledger(home: Path) -> PrivacyLedger:
-    """Open the privacy ledger of a state folder; datasets without a cap get DEFAULT_CAP."""
+def open_ledger(home: Path, reports: bool = False) -> PrivacyLedger:
+    """Open the privacy ledger of a state folder; datasets without a cap get DEFAULT_CAP.
+
+    `reports`: charges in a flow run are reported to Prefect.
+    """
     from connectors.ledger.ledger import PrivacyLedger
     from connectors.ledger.state import Cap
+    from flows.runtime.reporting_ledger import ReportingLedger
     from tasks.accounting.composition import filter_epsilon
 
+    kind = ReportingLedger if reports else PrivacyLedger
     heads = home / "private" / "ledger.head"
-    return PrivacyLedger(ledger_address(home), filter_epsilon, Cap(*DEFAULT_CAP), heads)
+    return kind(ledger_address(home), filter_epsilon, Cap(*DEFAULT_CAP), heads)
 
 
 def open_cost_budget(

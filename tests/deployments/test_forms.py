@@ -161,3 +161,9 @@ def test_what_nobody_fills_is_left_out_and_the_dataset_is_required(own: dict[str
     empty = filled(item.parameters["config"], {"task": own["task"]})
     with pytest.raises(ValidationError, match="config.private.*'dataset' is a required property"):
         validate({"config": empty}, item.schema, raise_on_error=True)
+    # Prefect's form calls optional what the schema of a group does not require.
+    group = item.schema["definitions"]["PrivateRows"]
+    assert "dataset" in group["required"]
+    assert "private" in item.schema["definitions"]["WaspConfig"]["required"]
+    (error,) = validate({"config": empty}, item.schema)
+    assert error.message == "'dataset' is a required property"

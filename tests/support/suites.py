@@ -130,6 +130,7 @@ NIGHTLY: dict[str, tuple[str, ...]] = {
         "integration/publish/test_export.py::test_the_lines_of_the_card_use_the_classifier[mlp",
         "integration/publish/test_export.py::test_the_lines_of_the_card_use_the_classifier[roberta",
     ),
+    "automations, exports and downstream deployments": ("deployments/test_downstream.py",),
     "benchmarks": ("integration/benchmarks/",),
 }
 """Tests that CI leaves out, by the change that requires them; further ones carry the mark `slow`."""

@@ -25,6 +25,7 @@ from connectors.interfaces.rows import RowsRef
 from connectors.rows.reader import read_rows
 from flows.publish.bundle import format_verification, verify_bundle
 from flows.publish.export import check_student
+from flows.publish.train_flow import train_on_bundle
 from tasks.private.rows.overlap import MIN_PASSAGE, passages
 from tasks.students.train import load_student
 from tests.support.models.tiny import save_roberta
@@ -63,6 +64,45 @@ def bundle(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Path
     )
     assert set(exported["files"]) == NAMES
     return folder
+
+
+def test_an_export_is_a_released_version_of_the_model_and_its_rows_are_an_input(
+    finished: Finished, bundle: Path
+) -> None:
+    client = MlflowClient(f"sqlite:///{finished[0].home / 'mlflow.db'}")
+    version = client.get_model_version_by_alias("wasp-support_desk", "released")
+    manifest = json.loads((bundle / "manifest.json").read_text())
+    assert version.tags == {
+        "wasp.dataset": "desk",
+        "wasp.epsilon": f"{manifest['privacy']['epsilon_spent']:.6g}",
+        "wasp.delta": "1e-05",
+        "wasp.bundle": file_sha256(bundle / "manifest.json"),
+        "wasp.exported": manifest["made"],
+    }
+    rows = pd.read_parquet(bundle / "synthetic.parquet")
+    inputs = {
+        tag.value: entry.dataset
+        for entry in client.get_run(version.run_id).inputs.dataset_inputs
+        for tag in entry.tags
+        if tag.key == "mlflow.data.context"
+    }
+    assert json.loads(inputs["training"].profile)["num_rows"] == len(rows)
+    schema = json.loads(inputs["training"].schema)["mlflow_colspec"]
+    assert [column["name"] for column in schema] == list(rows)
+
+
+def test_no_classifier_is_trained_on_a_bundle_that_was_changed_or_is_of_others(
+    finished: Finished, bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WASP_HOME", str(finished[0].home))
+    changed = shutil.copytree(bundle, tmp_path / "changed")
+    rows = pd.read_parquet(changed / "synthetic.parquet")
+    rows.head(10).to_parquet(changed / "synthetic.parquet")
+    with pytest.raises(ArtifactError, match="synthetic.parquet: differs from what was signed"):
+        train_on_bundle.fn(str(changed))
+    monkeypatch.setenv("WASP_HOME", str(tmp_path / "others"))
+    with pytest.raises(ArtifactError, match="it is signed with another key"):
+        train_on_bundle.fn(str(bundle))
 
 
 @pytest.fixture

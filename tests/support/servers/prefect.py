@@ -9,7 +9,11 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
+
+import httpx
 
 from tests.support.servers.ports import free_port
 from tests.support.servers.prepared_databases import PREFECT, copy_prepared, keep_prepared
@@ -79,3 +83,15 @@ def _start(folder: Path) -> tuple[subprocess.Popen[bytes], str]:
         server.kill()
         raise
     return server, f"http://127.0.0.1:{port}/api"
+
+
+def read_events(api: str, name: str, resource: str = "") -> list[dict[str, Any]]:
+    """Return the latest events of one name that a server has, newest first; `resource`: id of their resource."""
+    chosen: dict[str, Any] = {
+        "occurred": {"since": (datetime.now(UTC) - timedelta(hours=2)).isoformat()},
+        "event": {"name": [name]},
+    }
+    if resource:
+        chosen["resource"] = {"id": [resource]}
+    answer = httpx.post(f"{api}/events/filter", json={"filter": chosen, "limit": 50}, timeout=30)
+    return list(answer.raise_for_status().json()["events"])

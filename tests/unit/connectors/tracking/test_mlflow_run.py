@@ -21,6 +21,7 @@ from packaging.requirements import Requirement
 from connectors.embedders.registry import HashingEmbedder
 from connectors.interfaces.errors import ConfigError
 from connectors.tracking import logged_model, mlflow_store
+from connectors.tracking.logged_model import ExportedModel
 from connectors.tracking.mlflow_run import DESCRIPTION
 from tasks.students.heads import save_layers
 from tasks.students.spec import StudentSpec
@@ -374,3 +375,79 @@ def test_a_folder_as_store_and_a_folder_without_description_are_refused(store, t
             run_at(uri, tmp_path)
     with pytest.raises(ConfigError, match=r"mlflow\.json: missing.*wasp resume"):
         run_at(store, tmp_path).push()
+
+
+def exported(run, at, bundle, columns=("text", "label")):
+    """Describe an export of the run's student and rows."""
+    tags = {"wasp.epsilon": "4", "wasp.delta": "1e-05", "wasp.bundle": bundle, "wasp.dataset": "b"}
+    rows = {
+        "path": "synthetic.parquet",
+        "columns": list(columns),
+        "name": "banking-exported",
+        "source": "/elsewhere/out/synthetic.parquet",
+        "bundle": bundle,
+    }
+    run.export("wasp-banking", ExportedModel(at, tags), rows)
+    assert run.problem is None
+    return tags
+
+
+def released(client):
+    return client.get_model_version_by_alias("wasp-banking", "released")
+
+
+def test_an_export_tags_its_version_as_released_and_its_rows_are_training_data(store, tmp_path):
+    run = run_at(store, tmp_path)
+    whole_run(run)
+    client, _ = the_run(store)
+    tags = exported(run, "2026-01-01T00:00:00+00:00", "ab" * 32, columns=["text"])
+    version = released(client)
+    assert version.tags == tags | {"wasp.exported": "2026-01-01T00:00:00+00:00"}
+    _, stored = the_run(store)
+    assert version.run_id == stored.info.run_id
+    assert stored.info.status == "FINISHED"
+    (rows,) = [
+        entry for entry in stored.inputs.dataset_inputs if entry.dataset.name == "banking-exported"
+    ]
+    assert {tag.key: tag.value for tag in rows.tags} == {
+        "mlflow.data.context": "training",
+        "wasp.bundle": "ab" * 32,
+    }
+    assert json.loads(rows.dataset.source) == {"uri": "/elsewhere/out/synthetic.parquet"}
+    schema = json.loads(rows.dataset.schema)["mlflow_colspec"]
+    assert [column["name"] for column in schema] == ["text"], "only the exported columns"
+    assert json.loads(rows.dataset.profile)["num_rows"] == 2
+    # Sent again: nothing changes.
+    before = snapshot(store)
+    assert run.push() is None
+    assert snapshot(store) == before
+
+
+def test_the_alias_stays_with_the_latest_export_whatever_is_sent_again(store, tmp_path):
+    runs = {}
+    for number, day in ((1, "01"), (2, "02")):
+        runs[number] = run_at(store, tmp_path / str(number))
+        whole_run(runs[number], word=f"card {number}", run_id=f"run-{number}")
+        exported(runs[number], f"2026-01-{day}T00:00:00+00:00", f"{number}" * 64)
+    client, latest = the_run(store, "run-2")
+    assert released(client).run_id == latest.info.run_id
+    run_at(store, tmp_path / "1").push()
+    assert released(client).run_id == latest.info.run_id
+    # Exported again, the first run is the latest.
+    exported(run_at(store, tmp_path / "1"), "2026-01-03T00:00:00+00:00", "3" * 64)
+    _, first = the_run(store, "run-1")
+    assert released(client).run_id == first.info.run_id
+    assert released(client).tags["wasp.bundle"] == "3" * 64
+
+
+def test_an_export_while_mlflow_is_away_is_sent_later(store, tmp_path):
+    whole_run(run_at(store, tmp_path))
+    gone = run_at(f"http://127.0.0.1:{free_port()}", tmp_path)
+    tags = {"wasp.bundle": "ab" * 32}
+    rows = {"path": "synthetic.parquet", "columns": ["text"], "name": "r", "source": "s"}
+    gone.export("wasp-banking", ExportedModel("2026-01-01", tags), rows | {"bundle": "ab" * 32})
+    assert gone.problem is not None
+    client, _ = the_run(store)
+    run = run_at(store, tmp_path)
+    assert run.push() is None
+    assert released(client).tags["wasp.bundle"] == "ab" * 32

@@ -18,6 +18,7 @@ from flows.config.task_files import TaskFile
 from flows.engine.addresses import addresses_of, annotations_of, kind_in
 from flows.engine.remote_writing import write_texts
 from flows.engine.tools import RunName
+from flows.publish.train_flow import BundleForm
 from flows.runtime.stores import SharedStores
 from flows.storage.retention import Retention
 from tasks.writing.generate import WriteJob
@@ -142,6 +143,8 @@ PLAIN = {
 """Texts that name no place, by the reason."""
 PARAMETERS = {"resumes": "compared with the id of the run", "changes": "changes of a configuration"}
 """Parameters of flows that are texts."""
+FORMS = {"write-texts": {"run", "stores", "job"}, "train-on-bundle": {"folder"}}
+"""Further parameters of flows, which are fields of forms."""
 
 
 def _parts(annotation: Any) -> Iterator[Any]:
@@ -177,6 +180,7 @@ def _forms() -> list[type]:
         RunName,
         SharedStores,
         WriteJob,
+        BundleForm,
         *typed,
     ]
 
@@ -214,7 +218,7 @@ def test_the_parameters_of_every_deployment_are_forms_or_plain() -> None:
     for name, flow in (served | {"write-texts": write_texts}).items():
         properties = parameter_schema(flow).model_dump()["properties"]
         others = set(properties) - {"config", "rules", "remove"} - PARAMETERS.keys()
-        assert others == (set() if name != "write-texts" else {"run", "stores", "job"})
+        assert others == FORMS.get(name, set())
 
 
 def test_a_text_of_another_package_has_an_unknown_meaning() -> None:
