@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from connectors.interfaces.json_values import Json
 from connectors.interfaces.text_forms import label_form
@@ -14,7 +15,7 @@ from flows.engine.datasets import store_frame
 from flows.runtime.state_folder import state_folder
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Dataset:
     """A registered dataset; a configuration names it as `private: NAME`. It never returns a record.
 
@@ -30,6 +31,15 @@ class Dataset:
     delta: float
     spent: float
     group: tuple[str, ...]
+
+    def __new__(cls, *rows: object, **_: object) -> Self:
+        """Refuse rows: they are registered under a name, by which the ledger knows them."""
+        if rows:
+            raise TypeError(
+                "wasp.Dataset: takes no rows. Register them with wasp.Dataset.register(NAME, rows, text=..., label=...), "
+                "or read a registered dataset with wasp.Dataset.get(NAME)"
+            )
+        return object.__new__(cls)
 
     @classmethod
     def register(  # noqa: PLR0913 - the options of `wasp dataset add`
@@ -95,9 +105,9 @@ class Dataset:
     @classmethod
     def _of(cls, values: Json) -> Dataset:
         return cls(
-            values["name"],
-            values["cap"],
-            values["delta"],
-            values["spent"],
-            tuple(values["members"]),
+            name=values["name"],
+            cap=values["cap"],
+            delta=values["delta"],
+            spent=values["spent"],
+            group=tuple(values["members"]),
         )

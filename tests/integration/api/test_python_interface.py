@@ -1,11 +1,13 @@
 """The Python interface, by the notebook that ships and by its errors."""
 
+import pickle
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from flows.api.wasp.datasets import Dataset
 from tests.support.paths import ROOT
 from tests.support.runs.pipeline import Pipeline
 
@@ -165,6 +167,13 @@ print(list(seen.texts.columns), len(seen.texts), seen.dollars, type(seen.finding
 planned = wasp.compare("compare_here", plan=True)
 print(planned["cells"] > 1, len(wasp.runs()))
 """
+
+
+def test_rows_without_a_name_are_refused_with_the_way_to_register_them() -> None:
+    with pytest.raises(TypeError, match=r"Register them with wasp.Dataset.register\(NAME, rows"):
+        Dataset([{"text": "private words", "label": "a"}])  # type: ignore[call-arg]
+    dataset = Dataset(name="a", cap=1.0, delta=1e-5, spent=0.0, group=("a",))
+    assert pickle.loads(pickle.dumps(dataset)) == dataset
 
 
 def test_advice_preview_and_the_plan_of_a_comparison_run_nothing(tmp_path: Path) -> None:
