@@ -135,7 +135,9 @@ def check_column(answer: str, columns: Sequence[str]) -> None:
 
 
 def _check_header(data: str) -> None:
-    if not data or not first_columns(RowsRef(resolve_path(data, str(Path.cwd())))):
+    if not data.strip():
+        raise ConfigError("no file was named. Write its path, such as notes.csv, or press Ctrl-C")
+    if not first_columns(RowsRef(resolve_path(data, str(Path.cwd())))):
         raise ConfigError(
             "this source has no header. For a database, start again with --data, --query and the columns"
         )
