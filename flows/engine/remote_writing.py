@@ -6,7 +6,7 @@ never through Prefect.
 
 from typing import Any
 
-from prefect import flow
+from prefect import flow, runtime
 from pydantic import TypeAdapter
 
 from connectors.interfaces.json_values import Json
@@ -16,11 +16,18 @@ from flows.config.files import check_config
 from flows.engine.server import require_addresses
 from flows.engine.tools import RunName, reopened
 from flows.runtime.stores import SharedStores
+from tasks.steps.values import scope_name
 from tasks.writing.generate import WriteJob
 from tasks.writing.texts import write_samples
 
 
-@flow(flow_run_name="write {job[plm]} t={job[iteration]}")
+def flow_run_name() -> str:
+    """Return the name of a flow run: the model, the iteration and the part of its texts."""
+    job = runtime.flow_run.parameters["job"]
+    return f"write {job['plm']} {scope_name(job['iteration'], job.get('part', ''))}"
+
+
+@flow(flow_run_name=flow_run_name)
 def write_texts(config: Json, run: dict[str, str], stores: dict[str, str], job: Json) -> str:
     """Write the texts of one model in one iteration to the artifact store of a run, which starts this flow.
 

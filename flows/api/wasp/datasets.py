@@ -36,8 +36,8 @@ class Dataset:
         """Refuse rows: they are registered under a name, by which the ledger knows them."""
         if rows:
             raise TypeError(
-                "wasp.Dataset: takes no rows. Register them with wasp.Dataset.register(NAME, rows, text=..., label=...), "
-                "or read a registered dataset with wasp.Dataset.get(NAME)"
+                "wasp.Dataset: takes no rows. Register them with wasp.Dataset.register(NAME, rows, text=..., "
+                "label=...), or read a registered dataset with wasp.Dataset.get(NAME)"
             )
         return object.__new__(cls)
 
