@@ -161,14 +161,14 @@ def counted(home: Path, variables: Mapping[str, str]) -> dict[str, Any]:
         rows += len(column)
         ids.update(column)
     budget = subprocess.run(
-        [sys.executable, "-m", "flows.api.wasp", "budget", "--json"],
-        cwd=ROOT, env=dict(variables), capture_output=True, text=True, check=False,
+        [sys.executable, "-m", "flows.api.wasp", "budget", "show", "--json"],
+        cwd=ROOT, env=dict(variables), capture_output=True, text=True, check=True,
     )  # fmt: skip
     return {
         "tables": len(tables(home)),
         "texts": rows,
         "different ids": len(ids),
-        "budget": budget.stdout.strip(),
+        "budget": json.loads(budget.stdout),
     }
 
 
