@@ -78,11 +78,9 @@ def kept_interruption() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        cause: BaseException | None = error
-        while cause is not None:
+        for cause in _chain(error):
             if ends_the_process(cause):
                 raise cause from None
-            cause = cause.__cause__ or cause.__context__
         raise
 
 
@@ -116,15 +114,20 @@ def describe_error(error: Exception, context: ErrorContext, step: str = "") -> s
 
 def disk_is_full(error: BaseException | None) -> bool:
     """Return True if an error, or one in its chain, reports a full disk."""
-    while error is not None:
-        if isinstance(error, OSError) and error.errno in DISK_FULL:
+    for cause in _chain(error):
+        if isinstance(cause, OSError) and cause.errno in DISK_FULL:
             return True
         # SQLite reports "database or disk is full" without an error number of the system.
-        if isinstance(error, sqlite3.OperationalError) and "full" in str(error):
+        if isinstance(cause, sqlite3.OperationalError) and "full" in str(cause):
             return True
-        # Libraries wrap the error of the system, with or without `raise from`.
-        error = error.__cause__ or error.__context__
     return False
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error and those that it wraps: libraries do so with or without `raise from`."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 @contextmanager

@@ -249,7 +249,7 @@ def generate(
 
 
 def tasks_of(job: WriteJob) -> list[WriteJob]:
-    """Divide a job for new texts into tasks of at most `TASK_TEXTS` texts; a job of so many stays as it is.
+    """Divide a job for new texts into tasks of at most `TASK_TEXTS` texts; a smaller job is one task.
 
     Tasks have the prompts of the undivided job in the first round, and the same number of texts of each class
     together. Texts of two tasks may be equal, like those of two models.

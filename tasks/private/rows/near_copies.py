@@ -27,7 +27,7 @@ eight letters among 130, or one other letter among 100."""
 MIN_LETTERS: Final = 100
 """Letters from which on texts are compared by runs: short texts, such as one word, are alike without being copies."""
 _FEATURES = 2**22
-"""Hashes of runs, so many that two runs of one text rarely share one."""
+"""Number of hashes of runs: large, because two runs of a text must rarely have the same hash."""
 _PAIRS = 1 << 12
 """Pairs that are compared at once, which bounds memory."""
 

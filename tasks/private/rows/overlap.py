@@ -35,7 +35,7 @@ VALUES: Final = "values"
 
 
 def values_in(words: int) -> int:
-    """Return the number of named values that count as so many words: 5 for 8, 8 for 12."""
+    """Return the number of named values that is as long as `words` words: 5 for 8, 8 for 12."""
     return round(words * _VALUES_PER_WORD)
 
 
