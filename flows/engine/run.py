@@ -38,7 +38,7 @@ from tasks.students.spec import NEXT_WORD, StudentSpec
 from tasks.students.training_set import collect
 from tasks.writing.class_balance import Shares
 from tasks.writing.generate import WriteJob, tasks_of
-from tasks.writing.texts import samples_path
+from tasks.writing.texts import samples_path, texts_of_job
 from tasks.writing.usable_texts import require_usable
 
 NO_TEXTS = "this run wrote no texts"
@@ -190,18 +190,21 @@ class Run:
                 shares=self.shares,
                 listed=self.config.plms[number].is_listed,
             )
-            jobs += self.divided(job)
+            jobs.append(job)
             # Positions continue over models and rounds: each text of a run has its number.
             offset += count
-        return jobs
+        return self.divided(jobs)
 
-    def divided(self, job: WriteJob) -> list[WriteJob]:
-        """Return the tasks of a job."""
-        tasks = tasks_of(job)
-        # A table that an earlier version wrote in one task is reused: its texts may have been voted on.
-        if len(tasks) > 1 and self.tools.artifacts.exists(samples_path(self.tools.run_id, job)):
-            return [job]
-        return tasks
+    def divided(self, jobs: Sequence[WriteJob]) -> list[WriteJob]:
+        """Return the tasks of jobs; a job of few texts is one task."""
+        divided = []
+        for job in jobs:
+            tasks = tasks_of(job, texts_of_job(self.tools, job))
+            # A table that an earlier version wrote in one task is reused: its texts may have been voted on.
+            if len(tasks) > 1 and self.tools.artifacts.exists(samples_path(self.tools.run_id, job)):
+                tasks = [job]
+            divided += tasks
+        return divided
 
     def counts(
         self, iteration: int, weights: Weights, written: Sequence[TextTable]

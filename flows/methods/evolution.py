@@ -17,25 +17,34 @@ class EvolutionRun(Run):
     """The common part of runs of PrE-Text and Aug-PE."""
 
     def vary_jobs(
-        self, iteration: int, table: TextTable, copies: int, variers: Sequence[str], manner: Manner
+        self,
+        iteration: int,
+        tables: Sequence[TextTable],
+        copies: int,
+        variers: Sequence[str],
+        manner: Manner,
     ) -> list[WriteJob]:
-        """Return jobs in which `variers` write `copies` variations of every text of a table, each different from it."""
+        """Return jobs in which `variers` write `copies` variations of every text, each different from all texts.
+
+        `tables`: texts of one model, or survivors.
+        """
+        texts = tuple(table.samples for table in tables)
         job = replace(
             self.base_job,
             iteration=iteration,
             examples_per_prompt=0,
             # Each prompt shows another text to vary.
             texts_per_prompt=1,
-            earlier=(table.samples,),
+            earlier=texts,
             manner=manner,
-            parents=(table.samples,),
+            parents=texts,
             copies=copies,
             part=VARIED,
         )
         # A model that writes and varies in one iteration has two numbers, which keep its prompts apart.
         first = len(self.models)
         # Survivors are texts of several models; each model varies its own ones alone.
-        own = self.plms if table.plm == SURVIVORS else ()
+        own = self.plms if tables[0].plm == SURVIVORS else ()
         listed: set[str] = set()
         if manner.variation == "paraphrase":
             listed = {model.name for model in self.config.models if model.is_listed}

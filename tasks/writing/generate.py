@@ -93,8 +93,8 @@ class WriteJob(Turn):
     each prompt requests its own phrases. With `words`, a table of terms, each prompt for a new text names randomly
     drawn ones.
 
-    A job that is one of several tasks of a model and iteration has `all_texts`, the number of texts of all of them, of
-    which earlier tasks write the first `before`.
+    A job that is one of several tasks of a model and iteration has `count` of their `all_texts` texts; earlier tasks
+    write `before` of them.
     """
 
     card: TaskCard
@@ -248,24 +248,27 @@ def generate(
     return writing.finished()
 
 
-def tasks_of(job: WriteJob) -> list[WriteJob]:
-    """Divide a job for new texts into tasks of at most `TASK_TEXTS` texts; a smaller job is one task.
+def tasks_of(job: WriteJob, texts: int) -> list[WriteJob]:
+    """Divide a job of this number of texts into tasks of at most `TASK_TEXTS` texts; a smaller job is one task.
 
     Tasks have the prompts of the undivided job in the first round, and the same number of texts of each class
     together. Texts of two tasks may be equal, like those of two models.
     """
-    if job.count <= TASK_TEXTS:
+    if texts <= TASK_TEXTS:
         return [job]
+    part = SHARD
+    if job.part:
+        part = f"{job.part}-{SHARD}"
     return [
         replace(
             job,
-            part=f"{SHARD}{number}",
-            count=min(TASK_TEXTS, job.count - before),
+            part=f"{part}{number}",
+            count=min(TASK_TEXTS, texts - before),
             offset=job.offset + before,
             before=before,
-            all_texts=job.count,
+            all_texts=texts,
         )
-        for number, before in enumerate(range(0, job.count, TASK_TEXTS))
+        for number, before in enumerate(range(0, texts, TASK_TEXTS))
     ]
 
 
@@ -379,7 +382,7 @@ class _Writing:
         """Return the texts with their ids, and the numbers of missing ones."""
         rows = [row for of_class in self.accepted.values() for row in of_class]
         first = self.job.iteration * IDS_PER_ITERATION + self.job.plm_index * IDS_PER_PLM
-        first += self.job.before
+        first += sum(self.request.before.values())
         numbered = [{"sample_id": first + ordinal, **row} for ordinal, row in enumerate(rows)]
         missing = {
             label: self.request.counts[label] - len(of_class)

@@ -299,10 +299,10 @@ def _request(tools: Tools, job: WriteJob) -> WritingRequest:
         )
     parents = _parents(tools, job)
     if job.copies:
-        counts = {label: len(of_class) * job.copies for label, of_class in parents.items()}
+        before, counts = _copies_of_classes(job, parents)
     else:
+        before = job.texts_of_classes(job.before, job.offset - job.before)
         counts = job.texts_of_classes(job.count, job.offset)
-    before = job.texts_of_classes(job.before, job.offset - job.before)
     request = WritingRequest(
         job, counts, before, good, bad, earlier=frozenset(earlier), parents=parents
     )
@@ -312,6 +312,27 @@ def _request(tools: Tools, job: WriteJob) -> WritingRequest:
         words = tools.artifacts.read_table(job.words)["term"].tolist()
         request = replace(request, words=tuple(words))
     return request
+
+
+def _copies_of_classes(
+    job: WriteJob, parents: Mapping[str, Sequence[Parent]]
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Return the variations of each class that earlier tasks write, and those of this job."""
+    every = {label: len(of_class) * job.copies for label, of_class in parents.items()}
+    if not job.all_texts:
+        return {}, every
+    # Each task has its part of every class; rounded down at both ends, so that all parts add up to the whole.
+    before = {label: count * job.before // job.all_texts for label, count in every.items()}
+    end = job.before + job.count
+    counts = {label: count * end // job.all_texts - before[label] for label, count in every.items()}
+    return before, counts
+
+
+def texts_of_job(tools: Tools, job: WriteJob) -> int:
+    """Return the number of texts of an undivided job; that of `copies` depends on its parents."""
+    if not job.copies:
+        return job.count
+    return job.copies * sum(map(len, _parents(tools, job).values()))
 
 
 def _seeding(tools: Tools, seeds: Seeds) -> Seeding:

@@ -102,18 +102,22 @@ class AugPeRun(EvolutionRun):
         """Return the PLMs that wrote the texts."""
         if table.plm != SURVIVORS:
             return (table.plm,)
-        authors = set(self.tools.artifacts.read_table(table.samples)["plm"])
+        authors = set(self.tools.artifacts.read_table(table.samples, ["plm"])["plm"])
         return tuple(plm for plm in self.plms if plm in authors)
 
     def children_jobs(self, iteration: int, parents: Sequence[TextTable]) -> list[WriteJob]:
         """Return jobs in which each PLM varies its own texts."""
         copies = self.config.method.variations
         manner = self.variation
-        return [
+        by_writer: dict[str, list[TextTable]] = {}
+        for table in parents:
+            by_writer.setdefault(table.plm, []).append(table)
+        jobs = [
             job
-            for table in parents
-            for job in self.vary_jobs(iteration, table, copies, self.variers(table), manner)
+            for tables in by_writer.values()
+            for job in self.vary_jobs(iteration, tables, copies, self.variers(tables[0]), manner)
         ]
+        return self.divided(jobs)
 
     def more_jobs(
         self, iteration: int, winners: TextTable | None, written: Sequence[TextTable]

@@ -32,7 +32,7 @@ class PreTextRun(EvolutionRun):
     def filled(self, iteration: int, table: TextTable, copies: int) -> list[WriteJob]:
         """Return jobs in which the filler fills masks; its prompts do not name the class."""
         manner = Manner(disclose=False, variation="blanks", mask=MASKED, rounds=MASK_ROUNDS)
-        return self.vary_jobs(iteration, table, copies, (self.config.filler.name,), manner)
+        return self.vary_jobs(iteration, [table], copies, (self.config.filler.name,), manner)
 
     def look_ahead(
         self, iteration: int, population: Sequence[TextTable]
@@ -55,10 +55,11 @@ class PreTextRun(EvolutionRun):
         # A model may have two tables in an iteration: new texts and variations.
         if table.part:
             part = f"{part}-{table.part}"
-        return [
+        separate = [
             replace(job, part=part, plm_index=job.plm_index + len(self.models), earlier=())
             for job in jobs
         ]
+        return self.divided(separate)
 
     def texts_after(self, iteration: int) -> int:
         """Return the population size at first, and the total in the expansion."""
@@ -82,4 +83,4 @@ class PreTextRun(EvolutionRun):
 
     def children_jobs(self, iteration: int, survivors: TextTable) -> list[WriteJob]:
         """Return jobs that vary every survivor as often as it was drawn."""
-        return self.filled(iteration, survivors, 1)
+        return self.divided(self.filled(iteration, survivors, 1))

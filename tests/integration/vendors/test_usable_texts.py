@@ -108,7 +108,7 @@ def test_a_model_of_style_list_continues_lists_and_varies_texts_by_lists(
     (table,) = written_by(run)
     new = set(server.prompts)
     assert all(prompt.endswith("\n1.") for prompt in new)
-    (job,) = run.vary_jobs(0, table, 1, run.variers(table), run.variation)
+    (job,) = run.vary_jobs(0, [table], 1, run.variers(table), run.variation)
     write_samples(run.tools, job)
     varied = set(server.prompts) - new
     assert varied

@@ -316,7 +316,7 @@ def test_a_model_that_loses_answers_is_stopped():
 def divided(monkeypatch, job, size):
     """Return the tasks of a job of `size` texts each."""
     monkeypatch.setattr("tasks.writing.generate.TASK_TEXTS", size)
-    return tasks_of(job)
+    return tasks_of(job, job.count)
 
 
 def of_job(job):
