@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -105,7 +106,9 @@ def _quality(browser: TextBrowser) -> ByClass:
         )
         for row in browser.classes
     }
-    return _by_class(rows, {str(row["name"]): float(row["copies"]) for row in browser.classes})
+    badness = {str(row["name"]): float(row["copies"]) for row in browser.classes}
+    # A class of few texts among very many may have no searched one.
+    return _by_class(rows, {name: 0.0 if math.isnan(bad) else bad for name, bad in badness.items()})
 
 
 def _scores_by_class(report: RunRecord) -> ByClass:
