@@ -51,7 +51,7 @@ MISSING = "no PostgreSQL server programs (initdb, postgres) on PATH or in /usr/l
 
 
 @contextmanager
-def postgres_server(owner: str = "ledger") -> Iterator[str]:
+def postgres_server(owner: str = "ledger", host: str = "127.0.0.1") -> Iterator[str]:
     """Yield the URL of a database on a running server; a machine without its programs skips."""
     initdb, postgres = find_binary("initdb"), find_binary("postgres")
     if initdb is None or postgres is None:
@@ -67,8 +67,10 @@ def postgres_server(owner: str = "ledger") -> Iterator[str]:
     quiet: dict[str, Any] = {"cwd": folder, "stdout": subprocess.DEVNULL, **who}
     make = [initdb, "-D", data, "-U", owner, "-A", "scram-sha-256", f"--pwfile={password}"]
     subprocess.run([*make, "--no-sync", "--locale=C", "--encoding=UTF8"], check=True, **quiet)
+    with (data / "pg_hba.conf").open("a") as rules:
+        rules.write("host all all samenet scram-sha-256\n")
     settings = [
-        "listen_addresses=127.0.0.1",
+        f"listen_addresses={host}",
         f"unix_socket_directories={folder}",
         "fsync=off",
         "max_connections=60",
@@ -78,7 +80,7 @@ def postgres_server(owner: str = "ledger") -> Iterator[str]:
     server = subprocess.Popen(
         [postgres, "-D", data, "-p", str(port), *options], stderr=log, **quiet
     )
-    url = f"postgresql+psycopg2://{owner}:secret@127.0.0.1:{port}/postgres"
+    url = f"postgresql+psycopg2://{owner}:secret@{host}:{port}/postgres"
     try:
         wait_until(lambda: is_ready(url), server, (folder / "log").read_text)
         yield url

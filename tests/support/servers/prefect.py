@@ -21,9 +21,9 @@ from tests.support.waits import responds, wait_until
 
 
 @contextmanager
-def prefect_server(folder: Path) -> Iterator[str]:
+def prefect_server(folder: Path, host: str = "127.0.0.1") -> Iterator[str]:
     """Start a Prefect server with its database in `folder`; the value is its API address."""
-    server, address = _start(folder)
+    server, address = _start(folder, host)
     try:
         yield address
     finally:
@@ -52,7 +52,7 @@ def stop_shared_server(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _start(folder: Path) -> tuple[subprocess.Popen[bytes], str]:
+def _start(folder: Path, host: str = "127.0.0.1") -> tuple[subprocess.Popen[bytes], str]:
     port, database = free_port(), folder / "prefect.db"
     environment = os.environ | {
         "PREFECT_HOME": str(folder),
@@ -68,21 +68,21 @@ def _start(folder: Path) -> tuple[subprocess.Popen[bytes], str]:
         "server",
         "start",
         "--host",
-        "127.0.0.1",
+        host,
         "--port",
         str(port),
     ]
     with (folder / "server.log").open("wb") as log:
         server = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
     try:
-        health = f"http://127.0.0.1:{port}/api/health"
+        health = f"http://{host}:{port}/api/health"
         wait_until(lambda: responds(health), server, (folder / "server.log").read_text, every=0.3)
         if is_new:
             keep_prepared(PREFECT, database)
     except BaseException:
         server.kill()
         raise
-    return server, f"http://127.0.0.1:{port}/api"
+    return server, f"http://{host}:{port}/api"
 
 
 def read_events(api: str, name: str, resource: str = "") -> list[dict[str, Any]]:

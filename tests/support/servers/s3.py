@@ -58,10 +58,10 @@ class S3Server:
 
 
 @contextmanager
-def s3_server(folder: Path) -> Iterator[S3Server]:
+def s3_server(folder: Path, host: str = "127.0.0.1") -> Iterator[S3Server]:
     """Start the server; its log lies in `folder`."""
     port = free_port()
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    url, environment = f"http://127.0.0.1:{port}", os.environ | {"AWS_DEFAULT_REGION": "us-east-1"}
+    command = [sys.executable, "-m", "moto.server", "-H", host, "-p", str(port)]
+    url, environment = f"http://{host}:{port}", os.environ | {"AWS_DEFAULT_REGION": "us-east-1"}
     with serving(command, url, folder / "s3.log", environment) as process:
         yield S3Server(url, process)
