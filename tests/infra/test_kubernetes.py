@@ -14,7 +14,7 @@ import yaml
 from tests.support.infra_files import INFRA, SECRETS, plain_environment
 
 HELM = INFRA / "helm"
-MANIFESTS = ("wasp", "deployments", "postgres", "team")
+MANIFESTS = ("wasp", "deployments", "postgres", "team", "dask")
 CHARTS = ("prefect-server", "prefect-worker", "mlflow")
 POOLS = {"cpu": HELM / "work-pool-cpu.json", "gpu": HELM / "work-pool-gpu.json"}
 OLDEST = "1.29"
@@ -128,6 +128,34 @@ def test_no_file_holds_a_password():
     text = "".join(path.read_text() for path in [*HELM.glob("*.yaml"), *HELM.glob("*.json")])
     assert not re.search(r"://\w+:[^@\s]+@", text)
     assert not re.search(r"(?i)password: *[\"']?\w", text)
+
+
+def test_no_pod_of_ours_gets_variables_of_services():
+    # Of the Service wasp-postgres Kubernetes makes WASP_POSTGRES_PORT and others, which a run reports as misspelt.
+    ours = [
+        item["spec"]["template"]["spec"] for item in manifests("deployments", "dask") if pods(item)
+    ]
+    jobs = [template(kind)["job_configuration"]["job_manifest"] for kind in POOLS]
+    ours += [job["spec"]["template"]["spec"] for job in jobs]
+    assert len(ours) == 5
+    assert [pod.get("enableServiceLinks") for pod in ours] == [False] * 5
+
+
+def pods(item: dict[str, Any]) -> bool:
+    return item["kind"] in {"Job", "Deployment"}
+
+
+def test_workers_of_the_cluster_have_the_settings_and_the_limits_of_measured_runs():
+    [worker] = [
+        item for item in manifests("dask") if item["metadata"]["name"] == "wasp-dask-worker"
+    ]
+    [container] = worker["spec"]["template"]["spec"]["containers"]
+    run = template("cpu")["job_configuration"]["job_manifest"]["spec"]["template"]["spec"]
+    assert container["envFrom"] == run["containers"][0]["envFrom"]
+    assert container["image"] == run["containers"][0]["image"]
+    [service] = [item for item in manifests("dask") if item["kind"] == "Service"]
+    port = service["spec"]["ports"][0]["port"]
+    assert f"tcp://{service['metadata']['name']}:{port}" in container["args"]
 
 
 # --- the work pools
