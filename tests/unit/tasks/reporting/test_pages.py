@@ -49,7 +49,7 @@ def test_quality_is_stated_by_class() -> None:
     assert (billing["texts"], billing["copies"]) == (1, 0.0)
 
 
-def found(texts: list[str]) -> list[bool]:
+def copies_of(texts: list[str]) -> list[bool]:
     return near_copies(texts, np.arange(len(texts))).tolist()
 
 
@@ -68,7 +68,7 @@ def test_copies_of_an_even_part_are_searched_among_many_texts(
     ("texts", "copies"), [([], []), (["one"], [False]), (["?", "!"], [False, False])]
 )
 def test_few_texts_have_no_copies(texts: list[str], copies: list[bool]) -> None:
-    assert found(texts) == copies
+    assert copies_of(texts) == copies
 
 
 def test_copies_are_those_of_all_products_of_all_words(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,12 +87,12 @@ def test_copies_are_those_of_all_products_of_all_words(monkeypatch: pytest.Monke
     np.fill_diagonal(products, 0)
     expected = (products >= text_browser.NEAR_COPY).any(axis=1).tolist()
     assert 20 < sum(expected) < 340
-    assert found(texts) == expected
+    assert copies_of(texts) == expected
     every_third = np.arange(0, len(texts), 3)
     assert near_copies(texts, every_third).tolist() == expected[::3]
     monkeypatch.setattr(text_browser, "_PRODUCTS", 500)
     monkeypatch.setattr(text_browser, "_PAIRS", 7)
-    assert found(texts) == expected
+    assert copies_of(texts) == expected
 
 
 def test_a_large_set_is_shown_evenly_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
