@@ -1,5 +1,6 @@
 """The page on coverage and its cells, from what is stored; the data files that comparisons need."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from flows.reproduce.data_files import missing_sets, other_rows, recipe_files
 from flows.reproduce.matrices import load_matrices
 from flows.reproduce.merging import CHANGED
 from tests.support.cells import COMMIT, finish_cell
+from tests.support.paths import ROOT
 
 
 def small_catalogue() -> Catalogue:
@@ -110,6 +112,18 @@ def test_a_faulty_file_is_refused_before_anything_is_written(home: Path, tmp_pat
         write_coverage(small_catalogue(), Artifacts(home), tmp_path)
     assert file.read_text() == "nothing"
     assert not (tmp_path / "coverage.md").exists()
+
+
+def test_the_shipped_page_is_that_of_the_shipped_cells(home: Path, tmp_path: Path) -> None:
+    results = ROOT / "docs/results"
+    shutil.copytree(results / "cells", tmp_path / "cells")
+    written = write_coverage(read_catalogue(), Artifacts(home), tmp_path)
+    command = "Write it again: wasp reproduce --coverage docs/results"
+    assert written["left_out"] == [], command
+    assert header_less(tmp_path) == header_less(results), command
+    for file in written["cells"]:
+        shipped = results / "cells" / Path(file).name
+        assert Path(file).read_bytes() == shipped.read_bytes(), command
 
 
 def test_rows_that_no_recipe_makes_are_named() -> None:
