@@ -68,7 +68,7 @@ def reproduce(  # noqa: PLR0913 - the options of the command
         Path | None,
         typer.Option(
             "--coverage",
-            help="Only write coverage.md and the cells of all papers to this folder, from stored cells.",
+            help="Only write coverage.md and the cells of all papers to this folder: stored cells, and its own.",
         ),
     ] = None,
 ) -> Output:
@@ -112,7 +112,13 @@ def _write_coverage(catalogue: Catalogue, folder: Path) -> Output:
     from flows.runtime.stores import open_artifacts
 
     value = write_coverage(catalogue, open_artifacts(state_folder()), folder)
-    return Output(value, lambda written: f"coverage      {written['page']}")
+    return Output(value, _coverage_text)
+
+
+def _coverage_text(value: Json) -> str:
+    lines = [f"coverage      {value['page']}"]
+    lines += [f"cells         {path}: {number}" for path, number in value["cells"].items()]
+    return "\n".join([*lines, *[f"left out      {line}" for line in value["left_out"]]])
 
 
 def _run_comparison(config: CompareConfig) -> Json:

@@ -18,11 +18,12 @@ from flows.config.extends import is_config
 from flows.config.files import load_config
 from flows.config.paths import resolve_path
 from flows.engine.datasets import view_of
+from flows.engine.run_identity import settings_by_name
 from flows.engine.server import find_permitted_config, require_addresses
 from flows.runtime.state_folder import state_folder
 from flows.runtime.stores import open_ledger
 from tasks.metrics.comparison import CellResult
-from tasks.metrics.registry import added_versions, compared_names
+from tasks.metrics.registry import METRICS, added_versions, compared_names
 from tasks.reporting.run_summary import RunSummary, shared_values
 from tasks.steps.reuse import all_versions
 
@@ -31,8 +32,11 @@ from tasks.steps.reuse import all_versions
 class Cell:
     """A run of the matrix: row, column, seed, flow and complete configuration.
 
-    `key`: hash of configuration, input file stamps and step versions when the matrix was read. `partition`: rows to
-    divide among the parties if they have no folder; not part of the key, as the rows in a folder are not.
+    Attributes:
+        key: hash of configuration, input file stamps and step versions when the matrix was read.
+        settings: hash of what determines its result, without input files and step versions; equal on every machine.
+        partition: rows to divide among the parties if they have no folder; not part of the key, as the rows in a
+            folder are not.
     """
 
     row: str
@@ -41,6 +45,7 @@ class Cell:
     flow: str
     config: RunConfig
     key: str
+    settings: str
     partition: PartitionChoice | None = None
 
     @property
@@ -107,6 +112,14 @@ def load_answer(artifacts: Artifacts, cell: Cell) -> CellResult | None:
     return answer(cell, summary, reused=True)
 
 
+def steps_digest() -> str:
+    """Return a hash of the versions of all steps and shipped metrics, which decide whether a cell is computed again."""
+    # Not those of installed packages: their metrics change no value of another one.
+    shipped = {metric.name for metric in METRICS}
+    metrics = {name: number for name, number in added_versions().items() if name in shipped}
+    return digest(_step_versions() | metrics)
+
+
 def store_run_id(artifacts: Artifacts, cell: Cell, run_id: str) -> None:
     """Store the id of the run of a finished cell."""
     artifacts.write_text(_pointer(cell), run_id)
@@ -154,7 +167,8 @@ def _cell(config: CompareConfig, row: Row, column: Column, seed: int) -> Cell:
     tracking = config.tracking.model_copy(update={"experiment": experiment})
     tracked: RunConfig = loaded.model_copy(update={"tracking": tracking})  # type: ignore[assignment]
     key = _key(row.flow, tracked)
-    return Cell(row.name, column.name, seed, row.flow, tracked, key, column.partition)
+    settings = _settings_digest(config, column, row.flow, tracked)
+    return Cell(row.name, column.name, seed, row.flow, tracked, key, settings, column.partition)
 
 
 def _key(flow: str, config: RunConfig) -> str:
@@ -162,9 +176,31 @@ def _key(flow: str, config: RunConfig) -> str:
     settings = config.model_dump(
         mode="json", exclude={"tracking": True, "limits": True, "execution": PACE}
     )
+    return digest([flow, settings, _stamps(config), _step_versions() | added_versions()])
+
+
+def _step_versions() -> dict[str, int]:
     # A new kind of key begins at version 0: a step that a cell does not have must not change its key.
-    versions = {kind: version for kind, version in all_versions().items() if version}
-    return digest([flow, settings, _stamps(config), versions | added_versions()])
+    return {kind: version for kind, version in all_versions().items() if version}
+
+
+def _settings_digest(config: CompareConfig, column: Column, flow: str, own: RunConfig) -> str:
+    settings = _without_nulls(settings_by_name(own))
+    if own.parties is None:
+        return digest([flow, settings])
+    # The rows and the number of the parties are in no configuration of a run.
+    partition = column.partition.model_dump(mode="json") if column.partition else None
+    return digest([flow, settings, _without_nulls(partition), config.local_parties])
+
+
+def _without_nulls(value: object) -> object:
+    """Return JSON values without empty fields: a new optional field must not change the settings of stored cells."""
+    if isinstance(value, dict):
+        filled = {name: entry for name, entry in value.items() if entry is not None}
+        return {name: _without_nulls(entry) for name, entry in filled.items()}
+    if isinstance(value, list):
+        return [_without_nulls(entry) for entry in value]
+    return value
 
 
 def _with_seed(value: object, seed: int) -> object:

@@ -2,26 +2,49 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from connectors.artifacts.store import Artifacts
 from connectors.interfaces.json_values import Json
-from flows.compare.cells import Cell, load_answer
+from flows.compare.cells import Cell, load_answer, steps_digest
+from flows.reproduce.data_files import digests_of
+from flows.reproduce.recorded_cells import RecordedCell
+from flows.runtime.manifest import code_commit, now, read_manifest
 from tasks.metrics.comparison import CellResult
+from tasks.reporting.reproduction import DataFile
+
+DAY = len("2026-01-01")
+"""Length of the day in a time in ISO 8601."""
 
 
 class Answers:
-    """The results of cells by their keys; a stored result is read once."""
+    """The results of cells by their keys; a stored result is read once.
+
+    Attributes:
+        digests: digests of data files by path, computed once.
+    """
 
     def __init__(self, artifacts: Artifacts) -> None:
+        self.digests: dict[Path, DataFile] = {}
         self._artifacts = artifacts
-        self._stored: dict[str, CellResult] = {}
-        self._not_stored: dict[str, CellResult] = {}
+        self._stored: dict[str, RecordedCell] = {}
+        self._not_stored: dict[str, RecordedCell] = {}
+        self._taken: dict[tuple[str, str], RecordedCell] = {}
 
-    def of(self, cells: Sequence[Cell]) -> list[CellResult]:
-        """Return the results of the cells that have one."""
-        results = [(cell, self._find(cell)) for cell in cells]
+    def of(self, comparison: str, cells: Sequence[Cell]) -> list[RecordedCell]:
+        """Return the results of the cells of a comparison that have one."""
+        recorded = [(cell, self._find(comparison, cell)) for cell in cells]
         # Equal cells of other rows share one result.
-        return [replace(result, **cell.labels) for cell, result in results if result is not None]
+        return [
+            replace(entry, result=replace(entry.result, **cell.labels))
+            for cell, entry in recorded
+            if entry is not None
+        ]
+
+    def stored(self, cells: Sequence[Cell]) -> dict[str, RecordedCell]:
+        """Return the results that are stored here, by the keys of their cells."""
+        loaded = {cell.key: self._load(cell) for cell in cells}
+        return {key: entry for key, entry in loaded.items() if entry is not None}
 
     def are_stored(self, cells: Sequence[Cell]) -> bool:
         """Return True if no cell has to run."""
@@ -34,15 +57,33 @@ class Answers:
             result = CellResult(**values)
             cell = by_name[result.row, result.column, result.seed]
             if result.state != "done":
-                self._not_stored[cell.key] = result
+                self._not_stored[cell.key] = self._recorded(cell, result, code_commit(), now())
 
-    def _find(self, cell: Cell) -> CellResult | None:
-        return self._load(cell) or self._not_stored.get(cell.key)
+    def take(self, comparison: str, cell: Cell, entry: RecordedCell) -> None:
+        """Add the result of a cell that another machine computed for a comparison."""
+        self._taken[comparison, cell.key] = entry
 
-    def _load(self, cell: Cell) -> CellResult | None:
+    def _find(self, comparison: str, cell: Cell) -> RecordedCell | None:
+        known = self._load(cell) or self._not_stored.get(cell.key)
+        return known or self._taken.get((comparison, cell.key))
+
+    def _load(self, cell: Cell) -> RecordedCell | None:
         if cell.key not in self._stored:
-            stored = load_answer(self._artifacts, cell)
-            if stored is None:
+            result = load_answer(self._artifacts, cell)
+            if result is None:
                 return None
-            self._stored[cell.key] = stored
+            manifest = read_manifest(self._artifacts, result.run_id)
+            # Runs of early versions have neither.
+            origin = (manifest.get("commit", ""), manifest.get("ended", ""))
+            self._stored[cell.key] = self._recorded(cell, result, *origin)
         return self._stored[cell.key]
+
+    def _recorded(self, cell: Cell, result: CellResult, commit: str, ended: str) -> RecordedCell:
+        return RecordedCell(
+            result,
+            commit,
+            ended[:DAY],
+            cell.settings,
+            steps_digest(),
+            digests_of(cell, self.digests),
+        )

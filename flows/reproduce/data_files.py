@@ -62,6 +62,25 @@ def digests(files: Iterable[RecipeFile], known: dict[Path, DataFile]) -> tuple[D
     return tuple(known.values())
 
 
+def digests_of(cell: Cell, known: dict[Path, DataFile]) -> dict[str, str]:
+    """Return the digests of the files of recipes that a cell reads, by path in the data folder; `known`: as above."""
+    files = recipe_files([cell])
+    digests(files, known)
+    return {file.output: known[file.path].digest for file in files if file.path in known}
+
+
+def other_rows(data: Iterable[tuple[str, str]]) -> list[str]:
+    """Return the files, of pairs with a digest of their rows, whose recipes state another digest."""
+    others = set()
+    for output, digest in data:
+        made_by = find_output(output)
+        # The recipe may be gone, or state no digest.
+        stated = made_by and read_recipe(made_by[1]).outputs[output].digest
+        if stated and digest != stated:
+            others.add(output)
+    return sorted(others)
+
+
 def _digest(file: RecipeFile) -> DataFile:
     stated = read_recipe(file.recipe).outputs[file.output].digest
     try:

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 from connectors.artifacts.store import Artifacts
 from connectors.interfaces.counts import duration
@@ -23,11 +22,10 @@ from flows.reproduce.data_files import RecipeFile, digests, recipe_files
 from flows.reproduce.environment import environment
 from flows.reproduce.judging import judge_claims
 from flows.reproduce.matrices import Matrix, load_matrices
+from flows.reproduce.recorded_cells import RecordedCell
 from flows.runtime.manifest import now
 from flows.runtime.terminal_progress import display
-from tasks.metrics.comparison import CellResult
 from tasks.reporting.reproduction import (
-    DataFile,
     MeasuredComparison,
     ReproducedItem,
     Reproduction,
@@ -90,7 +88,6 @@ class ReproductionRun:
         """Comparisons of which no cell can run."""
         self.warnings: list[str] = []
         # Computed once for all versions of the page.
-        self._digests: dict[Path, DataFile] = {}
         self._pictures: dict[object, dict[str, bytes]] = {}
         self._started = time.monotonic()
 
@@ -161,9 +158,9 @@ class ReproductionRun:
         """Location of the page."""
         return self.artifacts.where(f"{self.request.folder}/page.html")
 
-    def all_answers(self) -> dict[str, list[CellResult]]:
+    def all_answers(self) -> dict[str, list[RecordedCell]]:
         """Return the results of all cells that have one, by comparison."""
-        return {matrix.name: self.answers.of(matrix.cells) for matrix in self.matrices}
+        return {matrix.name: self.answers.of(matrix.name, matrix.cells) for matrix in self.matrices}
 
     def result(self) -> Reproduction:
         """Return what the page shows now."""
@@ -176,7 +173,7 @@ class ReproductionRun:
             made=now(),
             items=self.items(),
             environment=self._environment | {"time of this command": took},
-            data=digests(self.files, self._digests),
+            data=digests(self.files, self.answers.digests),
             problems=tuple(self.warnings),
             pictures=self._pictures,
         )
@@ -202,7 +199,7 @@ class ReproductionRun:
         self, matrix: Matrix, measurement: Measurement, is_figure: bool
     ) -> MeasuredComparison:
         config, cells = matrix.part(measurement)
-        answers = self.answers.of(cells)
+        answers = [entry.result for entry in self.answers.of(matrix.name, cells)]
         comparison = comparison_of(config, answers, now())
         judgements = judge_claims(comparison, measurement.claims)
         claimed = {claim.metric for claim in judgements} or {comparison.metrics[0]}

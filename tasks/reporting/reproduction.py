@@ -48,6 +48,11 @@ class Judgement:
         return self.ours.pairs == self.seeds
 
     @property
+    def marked_text(self) -> str:
+        """The claim, marked if one of the two results has no noise."""
+        return f"{self.claim} ({NOT_PRIVATE})" if self.is_unnoised else self.claim
+
+    @property
     def verdict_text(self) -> str:
         """The verdict, which is preliminary before all seeds took part."""
         if self.is_judged:
@@ -171,47 +176,6 @@ class Reproduction:
         return sum(runs.values())
 
 
-@dataclass(frozen=True, slots=True)
-class CoveredPaper:
-    """A paper on the page on coverage; `parts`: algorithms with their place and their relation to the paper."""
-
-    title: str
-    citation: str
-    items: tuple[ReproducedItem, ...]
-    parts: tuple[tuple[str, str, str], ...]
-
-
-def coverage(papers: Sequence[CoveredPaper], commit: str, made: str, cells: int) -> str:
-    """Return the page on coverage as Markdown."""
-    values = {
-        "papers": papers,
-        "commit": commit,
-        "made": made[:10],
-        "cells": counted(cells, "cell"),
-        "verdict_of": _covered_verdict,
-        "where_of": _covered_where,
-    }
-    return template("coverage.md.j2").render(values).rstrip() + "\n"
-
-
-def _covered_where(item: ReproducedItem) -> str:
-    """Return the comparisons of an item with their number of finished cells."""
-    parts = [f"`{entry.name}` ({entry.finished} of {entry.cells})" for entry in item.comparisons]
-    return ", ".join(parts) or "none"
-
-
-def _covered_verdict(item: ReproducedItem) -> str:
-    """Return the numbers of verdicts, and the claims that these seeds decide."""
-    if item.reason:
-        return f"not measured: {item.reason}"
-    decided = [
-        f"{claim.claim} ({claim.metric}, {claim.column}): {claim.verdict}"
-        for claim in item.judgements
-        if claim.is_judged and claim.verdict != "cannot be seen"
-    ]
-    return "; ".join([item.state, *decided])
-
-
 def verdict_counts(judgements: Iterable[Judgement]) -> str:
     """Return the number of claims with each verdict: "2 hold, 1 not judged"."""
     counts = Counter(claim.verdict if claim.is_judged else NOT_JUDGED for claim in judgements)
@@ -236,24 +200,24 @@ def markdown(result: Reproduction) -> str:
 
 def judgement_cells(claim: Judgement) -> list[str]:
     """Return the cells of one line of the claims."""
-    text = claim.claim
-    if claim.is_unnoised:
-        text += f" ({NOT_PRIVATE})"
     published = "drawn" if claim.published is None else f"{claim.published:+.{DIGITS}f}"
     ours = NOT_JUDGED
     pairs = 0
     if claim.ours is not None:
         pairs = claim.ours.pairs
-        ours = f"{claim.ours.mean:+.{DIGITS}f} {_interval(claim.ours)}"
+        ours = difference_text(claim.ours)
     p = "" if claim.p is None else f"{claim.p:.{DIGITS}f}"
     seeds = f"{pairs} of {claim.seeds}"
-    return [text, claim.metric, claim.column, published, ours, p, seeds, claim.verdict_text]
+    verdict = claim.verdict_text
+    return [claim.marked_text, claim.metric, claim.column, published, ours, p, seeds, verdict]
 
 
-def _interval(ours: Difference) -> str:
+def difference_text(ours: Difference) -> str:
+    """Return a difference with its interval."""
+    text = f"{ours.mean:+.{DIGITS}f}"
     if ours.low is None or ours.high is None:
-        return "(one seed: no interval)"
-    return f"[{ours.low:+.{DIGITS}f}, {ours.high:+.{DIGITS}f}]"
+        return f"{text} (one seed: no interval)"
+    return f"{text} [{ours.low:+.{DIGITS}f}, {ours.high:+.{DIGITS}f}]"
 
 
 def _values(result: Reproduction) -> dict[str, object]:

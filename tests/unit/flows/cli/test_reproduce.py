@@ -8,6 +8,12 @@ import pytest
 
 from connectors.interfaces.errors import ConfigError
 from flows.cli import reproduce as command
+from flows.config.files import check_config
+from flows.reproduce.catalogue import Catalogue
+from flows.reproduce.cell_tables import cells_bytes
+from flows.reproduce.merging import GONE
+from flows.reproduce.recorded_cells import RecordedCell
+from tasks.metrics.comparison import CellResult
 from tests.support.runs.pipeline import written
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -56,6 +62,26 @@ def test_data_are_not_fetched_without_agreement(
     monkeypatch.setattr("flows.data.obtain.DataFolder.obtain", _refuse)
     with pytest.raises(ConfigError, match="Missing data: imdb, plm_outputs. You did not agree"):
         command.reproduce("wasp", table=["5"], quick=True)
+
+
+def test_coverage_lists_its_files_and_what_was_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    item = {"tables": [1], "about": "everything", "here": ["compare_here"]}
+    paper = {"title": "Mine", "citation": "Nobody 2026", "items": [item]}
+    catalogue = check_config(Catalogue, {"papers": {"mine": paper}}, "a test")
+    monkeypatch.setattr("flows.reproduce.catalogue.read_catalogue", lambda: catalogue)
+    result = CellResult("WASP", "all", 0, "done", {})
+    cell = RecordedCell(result, "", "2026-01-01", "settings", "steps", {})
+    file = tmp_path / "cells/mine.parquet"
+    file.parent.mkdir()
+    file.write_bytes(cells_bytes({"compare_gone": [cell]}))
+    output = command.reproduce(coverage=tmp_path)
+    assert output.to_text(output).splitlines() == [
+        f"coverage      {tmp_path}/coverage.md",
+        f"cells         {file}: 0",
+        f"left out      compare_gone: 1 cell, because {GONE}",
+    ]
 
 
 def _refuse(*_: object) -> None:

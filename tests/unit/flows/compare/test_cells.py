@@ -1,6 +1,7 @@
 """A comparison: every cell a run of its own, none twice, one failure stops no other; the plan adds up first."""
 
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,14 @@ import yaml
 
 from connectors.interfaces.errors import ConfigError
 from flows.compare import text
-from flows.compare.cells import cells_of
+from flows.compare.cells import Cell, cells_of, steps_digest
 from flows.compare.config import CompareConfig
 from flows.compare.values import planned, shown_metrics
-from flows.config.files import check_config
+from flows.config.extends import find_config
+from flows.config.files import check_config, load_config
 from flows.runtime.stores import open_ledger
 from tasks.metrics.comparison import CellResult
+from tasks.steps.reuse import all_versions
 from tests.support.runs.pipeline import SMALL, Pipeline, written
 from tests.support.tracking import snapshot
 
@@ -88,6 +91,53 @@ def test_the_key_of_a_cell_is_its_content(tmp_path: Path) -> None:
     ]
     changed = cells_of(compared(tmp_path, set={"method.examples": 2}))
     assert not {entry.key for entry in first} & {entry.key for entry in changed}
+
+
+def test_settings_are_equal_on_every_machine_and_in_every_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = tmp_path / "rows.csv"
+    rows.write_text("text,label\nhelp,shipping\n", encoding="utf-8")
+
+    def first(**changes: Any) -> Cell:
+        values = {"private.path": "rows.csv", "data_root": str(tmp_path)} | changes
+        return cells_of(compared(tmp_path, set=values))[0]
+
+    before = first()
+    os.utime(rows, (1, 1))
+    assert first().key != before.key
+    assert first().settings == before.settings
+    assert first(data_root=str(tmp_path.parent)).settings == before.settings
+    steps = steps_digest()
+    raised = all_versions() | {"vote": 99}
+    monkeypatch.setattr("flows.compare.cells.all_versions", lambda: raised)
+    assert first().settings == before.settings
+    assert steps_digest() != steps
+
+
+def test_another_setting_or_seed_has_other_settings(tmp_path: Path) -> None:
+    cells = cells_of(compared(tmp_path))
+    changed = cells_of(compared(tmp_path, set={"method.votes": 2}))
+    other_rows = cells_of(compared(tmp_path, set={"private.path": "rows.csv"}))
+    assert len({cell.settings for cell in (*cells, *changed, *other_rows)}) == 12
+
+
+def test_the_division_of_rows_among_parties_belongs_to_the_settings() -> None:
+    config = load_config(CompareConfig, find_config(Path("papers/wasp#table_2_banking_here")), [])
+    federated = [cell for cell in cells_of(config) if cell.config.parties is not None]
+    column = config.columns[0]
+    assert column.partition is not None
+    other = column.model_copy(
+        update={"partition": column.partition.model_copy(update={"alpha": 0.5})}
+    )
+    for changes in ({"columns": [other]}, {"local_parties": 3}):
+        changed = {
+            (cell.row, cell.seed): cell for cell in cells_of(config.model_copy(update=changes))
+        }
+        for cell in federated:
+            again = changed[cell.row, cell.seed]
+            assert again.key == cell.key
+            assert again.settings != cell.settings
 
 
 @pytest.mark.parametrize(

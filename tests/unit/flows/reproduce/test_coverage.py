@@ -1,21 +1,26 @@
 """The page on coverage and its cells, from what is stored; the data files that comparisons need."""
 
-import json
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
 from connectors.artifacts.store import Artifacts
-from flows.compare.cells import cells_of, store_run_id
+from connectors.interfaces.errors import InputError
+from flows.compare.cells import cells_of
 from flows.compare.config import CompareConfig
 from flows.config.files import check_config, load_config
+from flows.data.recipes import read_recipe
 from flows.reproduce.catalogue import Catalogue, read_catalogue
+from flows.reproduce.cell_tables import cells_bytes, read_cells
 from flows.reproduce.coverage import write_coverage
-from flows.reproduce.data_files import missing_sets, recipe_files
+from flows.reproduce.data_files import missing_sets, other_rows, recipe_files
 from flows.reproduce.matrices import load_matrices
-from tasks.metrics.registry import compared_names
-from tasks.reporting.run_summary import RunSummary
+from flows.reproduce.merging import CHANGED
+from tests.support.cells import COMMIT, finish_cell
+from tests.support.paths import ROOT
 
 
 def small_catalogue() -> Catalogue:
@@ -28,17 +33,27 @@ def small_catalogue() -> Catalogue:
     return check_config(Catalogue, {"papers": {"mine": paper}}, "a test")
 
 
+def header_less(folder: Path) -> str:
+    """Return the page without the line of its commit and date."""
+    lines = (folder / "coverage.md").read_text(encoding="utf-8").splitlines()
+    others = [line for line in lines if not line.startswith("Commit ")]
+    assert len(others) == len(lines) - 1
+    return "\n".join(others)
+
+
 def test_the_page_counts_stored_cells_and_writes_them(home: Path, tmp_path: Path) -> None:
     artifacts = Artifacts(home)
     cells = cells_of(load_config(CompareConfig, Path("compare_here")))
-    summary = RunSummary(run_id="run-1", metrics={"accuracy": 0.75})
-    artifacts.write_text("runs/run-1/summary.json", json.dumps(summary.to_json()))
-    store_run_id(artifacts, cells[0], "run-1")
+    finish_cell(artifacts, cells[0])
 
     written = write_coverage(small_catalogue(), artifacts, tmp_path)
     text = Path(written["page"]).read_text()
-    assert f"`compare_here` (1 of {len(cells)})" in text
-    assert "from 1 cell, which" in text
+    writers = "smollm2, helpdesk, 3 recorded models, 4 stubs"
+    origin = "2026-02-03, aaaaaaaa"
+    assert f"`compare_here`, texts of {writers} | 1 of {len(cells)}, {origin} |" in text
+    assert f"from 1 of {len(cells)} cells" in text
+    assert "| item | contents | `wasp reproduce mine` |" in text
+    assert "| Table 1 | everything | `--table 1` |" in text
     assert "not measured: nothing to measure" in text
     table = pq.read_table(tmp_path / "cells/mine.parquet")
     (row,) = table.to_pylist()
@@ -47,15 +62,75 @@ def test_the_page_counts_stored_cells_and_writes_them(home: Path, tmp_path: Path
         cells[0].row,
         cells[0].seed,
     )
-    assert row["accuracy"] == 0.75
-    assert set(compared_names()) < set(table.column_names)
-    assert all(field.metadata[b"description"] for field in table.schema)
+    assert (row["accuracy"], row["commit"], row["finished"]) == (0.75, COMMIT, "2026-02-03")
 
 
 def test_without_cells_the_page_states_so(home: Path, tmp_path: Path) -> None:
     written = write_coverage(small_catalogue(), Artifacts(home), tmp_path)
-    assert "from 0 cells" in Path(written["page"]).read_text()
+    assert "from 0 of 28 cells" in Path(written["page"]).read_text()
     assert pq.read_table(tmp_path / "cells/mine.parquet").num_rows == 0
+
+
+def test_cells_of_two_machines_and_days_add_up(home: Path, tmp_path: Path) -> None:
+    cells = cells_of(load_config(CompareConfig, Path("compare_here")))
+    folder = tmp_path / "results"
+    # Another machine has other stored cells, and nothing of this one but the folder.
+    for machine, cell in enumerate(cells[:2]):
+        artifacts = Artifacts(tmp_path / f"home-{machine}")
+        finish_cell(artifacts, cell)
+        write_coverage(small_catalogue(), artifacts, folder)
+    file = folder / "cells/mine.parquet"
+    assert [row["row"] for row in pq.read_table(file).to_pylist()] == [
+        cells[0].row,
+        cells[1].row,
+    ]
+
+    before, page, changed = file.read_bytes(), header_less(folder), file.stat().st_mtime_ns
+    written = write_coverage(small_catalogue(), Artifacts(home), folder)
+    assert written["cells"] == {str(file): 2}
+    assert written["left_out"] == []
+    assert (file.read_bytes(), file.stat().st_mtime_ns) == (before, changed)
+    assert header_less(folder) == page
+
+
+def test_cells_that_are_left_out_leave_the_file_and_are_named(home: Path, tmp_path: Path) -> None:
+    finish_cell(Artifacts(home), cells_of(load_config(CompareConfig, Path("compare_here")))[0])
+    write_coverage(small_catalogue(), Artifacts(home), tmp_path)
+    file = tmp_path / "cells/mine.parquet"
+    (entry,) = read_cells(file)["compare_here"]
+    file.write_bytes(cells_bytes({"compare_here": [replace(entry, settings="others")]}))
+    written = write_coverage(small_catalogue(), Artifacts(tmp_path / "other"), tmp_path)
+    assert written["left_out"] == [f"compare_here: 1 cell, because {CHANGED}"]
+    assert pq.read_table(file).num_rows == 0
+
+
+def test_a_faulty_file_is_refused_before_anything_is_written(home: Path, tmp_path: Path) -> None:
+    file = tmp_path / "cells/mine.parquet"
+    file.parent.mkdir()
+    file.write_text("nothing")
+    with pytest.raises(InputError, match="cells/mine.parquet: is not a readable"):
+        write_coverage(small_catalogue(), Artifacts(home), tmp_path)
+    assert file.read_text() == "nothing"
+    assert not (tmp_path / "coverage.md").exists()
+
+
+def test_the_shipped_page_is_that_of_the_shipped_cells(home: Path, tmp_path: Path) -> None:
+    results = ROOT / "docs/results"
+    shutil.copytree(results / "cells", tmp_path / "cells")
+    written = write_coverage(read_catalogue(), Artifacts(home), tmp_path)
+    command = "Write it again: wasp reproduce --coverage docs/results"
+    assert written["left_out"] == [], command
+    assert header_less(tmp_path) == header_less(results), command
+    for file in written["cells"]:
+        shipped = results / "cells" / Path(file).name
+        assert Path(file).read_bytes() == shipped.read_bytes(), command
+
+
+def test_rows_that_no_recipe_makes_are_named() -> None:
+    stated = read_recipe("imdb").outputs["imdb/train.parquet"].digest
+    assert stated is not None
+    pairs = [("imdb/train.parquet", stated), ("imdb/test.parquet", "0" * 64), ("mine.csv", "1")]
+    assert other_rows(pairs) == ["imdb/test.parquet"]
 
 
 def test_the_data_files_of_a_comparison_are_those_of_recipes(

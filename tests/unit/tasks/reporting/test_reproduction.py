@@ -3,13 +3,11 @@
 from tasks.metrics.comparison import CellResult, Difference
 from tasks.reporting.compare_results import Comparison
 from tasks.reporting.reproduction import (
-    CoveredPaper,
     DataFile,
     Judgement,
     MeasuredComparison,
     ReproducedItem,
     Reproduction,
-    coverage,
     markdown,
     page,
 )
@@ -122,18 +120,3 @@ def test_a_figure_is_drawn_again_only_for_other_results() -> None:
 def test_results_without_noise_are_marked() -> None:
     shown = text_of(page(result(measured(judgements=(judged(is_unnoised=True),)))))
     assert "theirs below ours (NOT PRIVATE)" in shown
-
-
-def test_the_page_on_coverage_names_the_claims_that_are_decided() -> None:
-    items = result(measured(finished=4)).items
-    paper = CoveredPaper(
-        "Made up", "Nobody 2026", items, (("Equation 1", "`file.py`", "as printed"),)
-    )
-    text = coverage([paper], "abcd1234", "2026-01-01T00:00:00", 4)
-    assert "commit abcd1234 wrote this page on 2026-01-01 from 4 cells" in text
-    assert (
-        "| Table 1 | everything | `papers/made_up#one` (4 of 4) | 1 holds, 1 not judged; "
-        "theirs below ours (accuracy, all): holds |"
-    ) in text
-    assert "| Figure 2 | a drawing | none | not measured: nothing to measure |" in text
-    assert "| Equation 1 | `file.py` | as printed |" in text

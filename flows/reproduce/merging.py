@@ -1,0 +1,58 @@
+"""Take the cells of other machines and days from a file, next to those that are stored here."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from connectors.interfaces.counts import counted
+from flows.reproduce.answers import Answers
+from flows.reproduce.matrices import Matrix
+from flows.reproduce.recorded_cells import RecordedCell
+
+GONE = "no comparison has them any more"
+CHANGED = "their settings have changed since"
+UNFIT = (
+    "they are of other step versions or data than the cells of this comparison that are stored here"
+)
+
+
+def take_cells(
+    matrices: Sequence[Matrix], answers: Answers, filed: Mapping[str, Sequence[RecordedCell]]
+) -> list[str]:
+    """Add the cells of a file that still count to the answers; return those left out, with reasons.
+
+    A cell counts if its comparison has one with equal settings, and if the stored cells of the comparison are of the
+    same steps and data. Stored cells replace equal ones. The rows of a comparison are compared with each other, and may
+    not come from different steps or data.
+    """
+    left_out: Counter[tuple[str, str]] = Counter()
+    by_name = {matrix.name: matrix for matrix in matrices}
+    for comparison, entries in filed.items():
+        matrix = by_name.get(comparison)
+        if matrix is None:
+            left_out[comparison, GONE] += len(entries)
+            continue
+        for reason in _take(matrix, answers, entries):
+            left_out[comparison, reason] += 1
+    return [
+        f"{comparison}: {counted(number, 'cell')}, because {reason}"
+        for (comparison, reason), number in left_out.items()
+    ]
+
+
+def _take(matrix: Matrix, answers: Answers, entries: Sequence[RecordedCell]) -> list[str]:
+    """Add the cells of one comparison; return the reason of each that is left out."""
+    stored = answers.stored(matrix.cells)
+    names = {(cell.row, cell.column, cell.seed) for cell in matrix.cells}
+    by_settings = {cell.settings: cell for cell in matrix.cells}
+    reasons = []
+    for entry in entries:
+        cell = by_settings.get(entry.settings)
+        if cell is None:
+            reasons.append(CHANGED if entry.labels in names else GONE)
+        elif cell.key in stored:
+            continue
+        elif entry.fits(stored.values()):
+            answers.take(matrix.name, cell, entry)
+        else:
+            reasons.append(UNFIT)
+    return reasons
