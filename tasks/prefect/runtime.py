@@ -23,6 +23,7 @@ from prefect.utilities.engine import get_state_for_result
 from connectors.interfaces import cancellation
 from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.errors import in_step
+from connectors.interfaces.memory import return_memory
 from connectors.interfaces.redaction import guard_logs, redact_error
 from tasks.steps.step import StepOptions, StepPredicate
 from tasks.steps.tools import Tools
@@ -181,7 +182,7 @@ def task_of(function: Any) -> AnyTask:
 
 
 def named(function: Callable[Parameters, Value]) -> Callable[Parameters, Value]:
-    """Wrap a step so that its errors name the step, logs hide secrets and a process that is cancelled begins none."""
+    """Wrap a step: its errors name it, logs hide secrets, a cancelled process begins none, its memory is returned."""
 
     @wraps(function)
     def run_named(*arguments: Parameters.args, **options: Parameters.kwargs) -> Value:
@@ -194,5 +195,7 @@ def named(function: Callable[Parameters, Value]) -> Callable[Parameters, Value]:
             in_step(error, str(runtime.task_run.name))
             redact_error(error)
             raise
+        finally:
+            return_memory()
 
     return run_named
