@@ -55,8 +55,8 @@ def test_the_tasks_of_the_papers_and_the_support_desk_ship_with_their_classes_an
     cards = {name: load_task(name) for name in OWN_PROMPTS}
     assert {name: (len(card.labels), len(card.values)) for name, card in cards.items()} == {
         "banking10": (10, 0), "dbpedia14": (14, 0), "discharge_notes": (2, 0), "imdb": (2, 0), "mtsamples": (40, 0),
-        "openreview_area": (12, 5), "openreview_rating": (5, 12), "support_desk": (6, 0), QUEUES: (6, 0), "yelp_category": (10, 5),
-        "yelp_rating": (5, 10),
+        "openreview_area": (12, 5), "openreview_rating": (5, 12), "support_desk": (6, 0), QUEUES: (6, 0),
+        "yelp_category": (10, 5), "yelp_rating": (5, 10),
     }  # fmt: skip
 
 
