@@ -43,6 +43,10 @@ def narrow(text: str, width: int) -> str:
     """Return a plan or result with lines that fit Prefect's pages, which do not wrap them; what follows is indented."""
     lines = []
     for line in text.splitlines():
+        if not line.strip(" -"):
+            # The rule below the heads of a table, or an empty line.
+            lines.append(line[:width])
+            continue
         # A heading, with the blanks that align the contents of all lines.
         heading = re.match(r"(\S.*?)?  +", line)
         indent = heading.end() if heading else 0

@@ -42,7 +42,6 @@ def test_artifacts_hold_the_plan_and_a_table_per_iteration(story: Story, finishe
     story.open_artifact(finished, "report")
     window.see("accuracy", "90 synthetic texts", "wasp show", "All runs of this task in MLflow")
     window.shot("run-7-result", whole=True)
-    assert window.driver.execute_script(UNSCROLLED), "a line is longer than its block"
 
 
 def test_a_link_leads_from_the_run_to_mlflow_and_from_there_back(

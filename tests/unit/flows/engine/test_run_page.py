@@ -58,3 +58,11 @@ def test_long_lines_are_continued_below_their_contents_and_paths_stay_whole() ->
     assert second.startswith(" " * 12 + "the") or second.startswith(" " * 12 + "below")
     assert max(map(len, lines[:-1])) <= PAGE_WIDTH
     assert (blank, whole) == ("", f"report      {path}")
+
+
+def test_a_wide_table_keeps_its_rule_and_all_of_its_cells() -> None:
+    cells = ", ".join(f"model-{number} 6 (0.11)" for number in range(6))
+    rule, row, *further = narrow(f"{'-' * 9}  {'-' * 90}\n        0  {cells}", 76).splitlines()
+    assert len(rule) == 76
+    assert " ".join([row, *further]).split() == ["0", *cells.split()]
+    assert all(line.startswith(" " * 8) for line in (row, *further))
