@@ -18,7 +18,7 @@ from connectors.interfaces.json_values import Json
 from flows.catalog import flows
 from flows.config.extends import FLOW_KEY, SHIPPED, merge, read_layers
 from flows.config.files import check_config
-from flows.config.form import SERVER_CHECKS, with_required, without_drawing
+from flows.config.form import SERVER_CHECKS, draw_changes, with_required, without_drawing
 from flows.runtime.state_folder import state_folder
 
 PREFECT_FILE = Path(__file__).with_name("prefect.yaml")
@@ -72,16 +72,19 @@ class Deployment:
     @cached_property
     def schema(self) -> Json:
         """JSON schema of its parameters; without the fields in `undrawn` of the entry, with those in `required`."""
-        whole: Json = parameter_schema(self.flow).model_dump(mode="json")
-        if not self.has_own_form:
-            return whole
-        drawn = without_drawing(whole, self.entry["undrawn"])
+        drawn = without_drawing(draw_changes(self._flow_schema), self.entry.get("undrawn", ()))
         return with_required(drawn, self.entry.get("required", ()))
 
     @property
     def has_own_form(self) -> bool:
         """True if its form differs from that of its flow."""
-        return "undrawn" in self.entry
+        return self.schema != self._flow_schema
+
+    @cached_property
+    def _flow_schema(self) -> Json:
+        """JSON schema of the parameters of its flow, which `prefect deploy` stores."""
+        schema: Json = parameter_schema(self.flow).model_dump(mode="json")
+        return schema
 
     @property
     def version(self) -> str:

@@ -11,6 +11,8 @@ PROBE_SECONDS = 1.5
 """Maximum duration of `reachable`: half of it for the connection, half for the first byte."""
 AS_TRAINING = "workflowType=machine_learning"
 """Part of a link that opens MLflow's pages of model training; without it they are those of chats."""
+VIEW = "wasp"
+"""Key of the view of an experiment's runs with their numbers."""
 _PORTS = {"http": 80, "https": 443, "postgresql": 5432}
 _HELLOS = {
     "http": b"HEAD /health HTTP/1.0\r\n\r\n",
@@ -85,6 +87,17 @@ def page(uri: str, experiment: str, run: str) -> str | None:
         (parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", "")
     )
     return f"{base}/#/experiments/{experiment}/runs/{run}?{AS_TRAINING}"
+
+
+def table_path(experiment: str) -> str:
+    """Return the address, on its server, of the table of an experiment's runs with their numbers."""
+    return f"#/experiments/{experiment}/runs?viewStateShareKey={VIEW}&{AS_TRAINING}"
+
+
+def table_page(run_page: str) -> str:
+    """Return the address of the table of runs that contains the run of a page; see `page`."""
+    base, _, run = run_page.partition("#/experiments/")
+    return base + table_path(run.partition("/")[0])
 
 
 def reachable(uri: str) -> bool:

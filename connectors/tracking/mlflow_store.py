@@ -21,7 +21,7 @@ from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import MissingPackageError
 from connectors.interfaces.json_values import Json
 from connectors.interfaces.progress import chunks
-from connectors.tracking.address import AS_TRAINING
+from connectors.tracking.address import VIEW, table_path
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -35,21 +35,28 @@ EXPORTED_ROWS = "exported"
 NOTE_TAG = "mlflow.note.content"
 COLUMNS = (
     "metrics.`privacy/epsilon_total`",
-    "metrics.`privacy/epsilon_added`",
     "metrics.`texts/fid`",
     "metrics.`student/accuracy`",
+    "metrics.`baseline/release_accuracy`",
     "metrics.`baseline/zero_shot_accuracy`",
     "metrics.`baseline/chance`",
+    "metrics.`privacy/epsilon_added`",
     "tags.`wasp.seed`",
     "tags.`wasp.degraded`",
 )
-VIEW = "wasp"
+FIRST_COLUMNS = ("1", "attributes.`Run Name`", "runDateAndNestInfo")
+"""Identifiers of MLflow's columns with check boxes, names and times, which an order has to contain."""
 VIEW_TAG = f"mlflow.sharedViewState.{VIEW}"
 """Tag of an experiment with a view of its runs that MLflow's menu *Views* lists; the format is MLflow 3's own."""
 VIEW_NAME = "Epsilon, FID, accuracy"
 _SHA_DIGITS = 16
 _BATCH = 100  # MLflow's maximum of parameters and tags per call
-_BEFORE_IMPORT = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "1"}
+_BEFORE_IMPORT = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "DO_NOT_TRACK": "1",
+    # Its links open the pages of chats, and stdout has the results of commands.
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+}
 
 
 class MlflowStore:
@@ -186,8 +193,7 @@ class MlflowStore:
         is_ours = not present or self.files.get(NOTE) == digest(present)[:_SHA_DIGITS]
         if is_ours and not (present and present.startswith(text)):
             self.reopen()
-            address = f"#/experiments/{self.experiment}/runs?viewStateShareKey={VIEW}&{AS_TRAINING}"
-            runs = f"[All runs of this experiment]({address})"
+            runs = f"[All runs of this experiment]({table_path(self.experiment)})"
             note = "\n\n".join(filter(None, (text, link, runs)))
             self.client.set_tag(self.run_id, NOTE_TAG, note)
             self._record(NOTE, digest(note)[:_SHA_DIGITS])
@@ -341,8 +347,13 @@ def _experiment(client: MlflowClient, name: str, artifact_root: str | None) -> s
             if client.get_experiment_by_name(name) is None:
                 raise
         experiment = client.get_experiment_by_name(name)
-    view = {"name": VIEW_NAME, "createdAt": 0, "state": json.dumps({"selectedColumns": COLUMNS})}
-    # An earlier version had fewer columns.
+    state = {
+        "selectedColumns": COLUMNS,
+        # Without an order, MLflow sorts by name: the floors come before epsilon.
+        "columnOrder": [*FIRST_COLUMNS, *COLUMNS],
+    }
+    view = {"name": VIEW_NAME, "createdAt": 0, "state": json.dumps(state)}
+    # An earlier version had fewer columns, in no order.
     if experiment.tags.get(VIEW_TAG) != json.dumps(view):
         client.set_experiment_tag(experiment.experiment_id, VIEW_TAG, json.dumps(view))
     return str(experiment.experiment_id)

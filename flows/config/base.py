@@ -45,7 +45,7 @@ class AnyConfig(Strict):
 
     task: Annotated[TaskName, BY_CONTENT] = Field(
         json_schema_extra=tasks,
-        description="Shipped task, or path of your own task file.",
+        description="Path of a file, or",
     )
     data_root: Annotated[BaseFolder | None, NOT_IDENTITY] = Field(
         None, description="Base folder for relative paths of data and models."
@@ -53,7 +53,7 @@ class AnyConfig(Strict):
     private: PrivateRows | None = Field(
         None,
         json_schema_extra=without_null,
-        description="Location of the private data, which is never sent anywhere. Empty if parties hold it.",
+        description="Private data, which is never sent anywhere. `parties` replaces it.",
     )
     parties: PartiesChoice | None = Field(
         None, description="Several parties hold private data of their own; replaces `private`."

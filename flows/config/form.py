@@ -350,6 +350,14 @@ def _group_of(schema: Json, field: str) -> tuple[Json, str]:
     return group, last
 
 
+def draw_changes(schema: Json) -> Json:
+    """Return the schema of a flow whose form draws `changes` as a list; the form would draw a button for null, too."""
+    changed = deepcopy(schema)
+    if changes := changed["properties"].get("changes"):
+        _draw_one_kind(changes)
+    return changed
+
+
 def _draw_one_kind(field: Json) -> None:
     """Draw a field of several kinds, such as a number or null, as its first kind.
 
@@ -434,11 +442,11 @@ def connectors(field: Json) -> None:
 
 
 def tasks(field: Json) -> None:
-    """List the shipped tasks in the description; a file path is valid too."""
+    """List the shipped tasks in the description, in one line of the form; a file path is valid too."""
     shipped = sorted(path.stem for path in Path(__file__).with_name("task_files").glob("*.yaml"))
     # Tasks with the printed prompts of a paper are for researchers; the form has two screens.
     usual = [name for name in shipped if not name.endswith("_as_printed")]
-    field["description"] += f" Shipped: {', '.join(usual)}."
+    field["description"] += f": {', '.join(usual)}."
 
 
 def without_null(field: Json) -> None:

@@ -4,7 +4,6 @@ A run of the command prompts in the terminal. Any other run pauses in Prefect, w
 """
 
 from collections.abc import Sequence
-from textwrap import wrap
 from typing import Any
 
 from prefect import runtime
@@ -15,7 +14,7 @@ from connectors.interfaces.errors import ApprovalError, ConfigError
 from flows.config.base import AnyConfig
 from flows.config.execution import PACE
 from flows.engine.plan import measured_lengths, plan_of
-from flows.engine.run_page import show_plan
+from flows.engine.run_page import narrow, show_plan
 from flows.engine.tools import RunTools
 from flows.runtime.manifest import Approval, now, read_manifest
 from flows.runtime.pausing import request_approval_in_prefect
@@ -75,17 +74,8 @@ def request_approval(
     show_plan(whole)
     request = f"A run requests access to the rows of '{dataset}'. Its plan:"
     return request_approval_in_prefect(
-        "this plan", contract, f"{request}\n\n```\n{narrow(plan)}\n```", NOTHING
+        "this plan", contract, f"{request}\n\n```\n{narrow(plan, FORM_WIDTH)}\n```", NOTHING
     )
-
-
-def narrow(plan: str) -> str:
-    """Return a plan whose lines fit Prefect's dialog, which does not wrap them; what follows is indented."""
-    lines = []
-    for line in plan.splitlines():
-        # A path longer than a line stays whole: somebody may copy it.
-        lines += wrap(line, FORM_WIDTH, subsequent_indent=" " * 14, break_long_words=False) or [""]
-    return "\n".join(lines)
 
 
 def _earlier(run_id: str | None, contract: str) -> Approval | None:

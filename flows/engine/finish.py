@@ -19,7 +19,7 @@ from connectors.interfaces.json_values import Json
 from flows.engine.finished import store_finish
 from flows.engine.record_of_run import mlflow_place, record_of
 from flows.engine.run import Run, RunResults
-from flows.engine.run_page import charge_line, result_line, show_result
+from flows.engine.run_page import charge_line, degraded_line, result_line, show_result
 from flows.engine.tools import RunTools
 from flows.engine.tracking import track_results
 from flows.runtime.locations import located
@@ -132,7 +132,10 @@ def _close(summary: RunSummary, record: RunRecord, manifest: RunManifest, is_reu
     elif is_reused:
         # Another name: automations, and people who read the list of nights, must see the difference.
         state = REUSED
-    message = f"{charge_line(summary, record.budget, is_reused)}{result_line(summary)}"
+    message = (
+        f"{charge_line(summary, record.budget, is_reused)}{degraded_line(record.degraded)}"
+        f"{result_line(summary)}"
+    )
     return cast(Json, Completed(name=state, message=message, data=summary.to_json()))
 
 

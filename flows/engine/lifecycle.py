@@ -56,7 +56,8 @@ Resumes = SkipJsonSchema[str | None]
 PARAMETERS = """
 
 Args:
-    config: the settings of the run: task, rows, language models, privacy, method, student and evaluation.
+    config: the settings of the run: task, rows, language models, privacy, method, student and evaluation. In a
+        schedule, set `changes` instead: this replaces all.
     resumes: the id of a run to resume; a changed configuration, file or model is refused before any charge.
     changes: single values to change, such as `privacy.epsilon=2`; a schedule can set these alone.
 

@@ -148,6 +148,19 @@ def test_a_form_draws_what_its_deployment_leaves_empty(item: Deployment) -> None
     assert not blank or "config.private.dataset" in drawn
 
 
+@pytest.mark.parametrize("item", FORMS, ids=lambda item: item.entry["name"])
+def test_changes_are_drawn_as_a_list_and_may_be_left_out(item: Deployment) -> None:
+    changes = item.schema["properties"]["changes"]
+    assert changes["type"] == "array"
+    assert "default" not in changes
+    narrowed = {**item.schema, "properties": {"changes": changes}, "required": []}
+    for value in (None, [], ["privacy.epsilon=2"]):
+        assert validate({"changes": value}, narrowed) == [], value
+    # Prefect stores them: a key or a password must not get there.
+    with pytest.raises(ValidationError):
+        validate({"changes": ["private.path=postgresql://me:secret@host/db"]}, narrowed, True)
+
+
 def test_what_nobody_fills_is_left_out_and_the_dataset_is_required(own: dict[str, Any]) -> None:
     (item,) = (item for item in FORMS if item.entry["name"] == "own-data")
     # Prefect sends the defaults of fields that nobody touched.
@@ -164,6 +177,10 @@ def test_what_nobody_fills_is_left_out_and_the_dataset_is_required(own: dict[str
     # Prefect's form calls optional what the schema of a group does not require.
     group = item.schema["definitions"]["PrivateRows"]
     assert "dataset" in group["required"]
-    assert "private" in item.schema["definitions"]["WaspConfig"]["required"]
+    whole = item.schema["definitions"]["WaspConfig"]
+    assert {"private", "privacy", "method"} <= set(whole["required"])
+    for name, field in (("privacy", "epsilon"), ("method", "samples")):
+        group = item.schema["definitions"][whole["properties"][name]["$ref"].rpartition("/")[2]]
+        assert field in group["required"]
     (error,) = validate({"config": empty}, item.schema)
     assert error.message == "'dataset' is a required property"

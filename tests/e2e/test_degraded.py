@@ -65,6 +65,9 @@ def test_the_rest_writes_all_texts_and_the_run_says_who_was_down(
     assert summary["state"] == "done"
     last = call_api(api, f"/flow_runs/{summary['prefect_run_id']}")
     assert (last["state_type"], last["state_name"]) == ("COMPLETED", "Degraded")
+    assert (
+        "Degraded: novelist was down in iteration 0: novelist: the key" in last["state"]["message"]
+    )
     assert summary["degraded"] is True
     assert summary["n_synthetic"] == 144, "the others made up for it"
     assert any(

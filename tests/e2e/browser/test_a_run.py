@@ -9,6 +9,11 @@ import yaml
 from tests.support.browser.story import DEPLOYMENT, DIALOG, MENU, OWN, Story
 from tests.support.runs.pipeline import SMALL
 
+UNSCROLLED = (
+    "return [...document.querySelectorAll('main pre')].every(e => e.scrollWidth <= e.clientWidth)"
+)
+"""True if no block of text has to be scrolled sideways."""
+
 
 def test_what_was_changed_in_the_form_is_what_the_run_did(story: Story, finished: str) -> None:
     done = story.site.manifest(finished)["summary"]
@@ -30,11 +35,12 @@ def test_artifacts_hold_the_plan_and_a_table_per_iteration(story: Story, finishe
     story.open_artifact(finished, "plan")
     window.see("epsilon 3.5")
     window.shot("run-5-plan")
+    assert window.driver.execute_script(UNSCROLLED), "a line is longer than its block"
     story.open_artifact(finished, "iteration-2")
     window.see("terse", "formal", "story")
     window.shot("run-6-iteration")
     story.open_artifact(finished, "report")
-    window.see("accuracy", "90 synthetic texts", "wasp show")
+    window.see("accuracy", "90 synthetic texts", "wasp show", "All runs of this task in MLflow")
     window.shot("run-7-result", whole=True)
 
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from connectors.tracking.address import AS_TRAINING, page, redact, scrub
+from connectors.tracking.address import AS_TRAINING, page, redact, scrub, table_page
 from tests.support.servers.ports import free_port
 from tests.support.tracking import history, run_at, the_run, timed, whole_run
 
@@ -66,11 +66,14 @@ def test_a_link_uses_the_address_that_browsers_type(monkeypatch):
         page(inside, "1", "r") == f"https://mlflow.example.org/#/experiments/1/runs/r?{AS_TRAINING}"
     )
     assert page("sqlite:///mlflow.db", "1", "r") is None
+    table = "https://mlflow.example.org/#/experiments/7/runs?viewStateShareKey=wasp&"
+    assert table_page(str(page(inside, "7", "r"))) == f"{table}{AS_TRAINING}"
 
 
 # --- a real server
-def test_a_server_gets_everything_once_and_links_to_the_run(server, tmp_path):
+def test_a_server_gets_everything_once_and_links_to_the_run(server, tmp_path, capfd):
     sent = whole_run(run_at(server, tmp_path), run_id="served")
+    assert "http" not in capfd.readouterr().out, "MLflow's links open the pages of chats"
     client, run = the_run(server, "served")
     assert sent.is_sent
     assert history(server, "fid", "served") == [(0, 0.5), (1, 0.4), (2, 0.3)]

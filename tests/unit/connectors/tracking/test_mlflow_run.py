@@ -76,7 +76,13 @@ def test_everything_of_a_run_is_in_the_store_and_its_student_in_the_registry(sto
     assert {metric.key: metric.value for metric in model.metrics} == {"student/accuracy": 0.75}
     tags = client.get_experiment(run.info.experiment_id).tags
     assert tags["mlflow.experimentKind"] == "custom_model_development"
-    assert "wasp.degraded" in json.loads(tags["mlflow.sharedViewState.wasp"])["state"]
+    view = json.loads(json.loads(tags["mlflow.sharedViewState.wasp"])["state"])
+    assert "tags.`wasp.degraded`" in view["selectedColumns"]
+    numbers = [name for name in view["columnOrder"] if name in view["selectedColumns"]]
+    assert numbers == view["selectedColumns"]
+    assert numbers[:3] == [
+        f"metrics.`{name}`" for name in ("privacy/epsilon_total", "texts/fid", "student/accuracy")
+    ]
 
 
 @pytest.mark.parametrize("lost", ["nothing", "description"])

@@ -56,7 +56,7 @@ def test_rows_stay_closed_when_the_answer_is_no(tmp_path: Path) -> None:
 
 def test_the_plan_of_a_form_fits_its_dialog_and_loses_no_word() -> None:
     plan = text.plan({**planned(config()), "warnings": ["signal index 0.28 is below 1. " * 5]})
-    narrow = approval.narrow(plan)
+    narrow = approval.narrow(plan, approval.FORM_WIDTH)
     assert max(map(len, plan.splitlines())) > 100
     assert max(map(len, narrow.splitlines())) <= approval.FORM_WIDTH
     assert narrow.split() == plan.split()
