@@ -182,11 +182,12 @@ def test_unnamed_classes_leave_the_decision_and_have_measurements_of_their_own()
     assert unnamed.opens == named.opens
     assert UseDecision.from_json(unnamed.to_json()) == unnamed
     assert "unnamed" not in named.to_json()
-    assert unnamed.to_json()["measured"] == ["Banking (10 classes)", "DBPedia (14 classes)"]
+    measured = ["Banking (10 classes)", "DBPedia (14 classes)", "IMDb (2 classes)"]
+    assert unnamed.to_json()["measured"] == measured
     assert min(unnamed.gains_of_means) > max(unnamed.gains or ())
     line, means = opening_lines(unnamed)[1:]
     assert line.startswith("expect        +2 to +11 points of accuracy over texts alone")
-    assert "+15 to +60 for the class means of the release (release_head of the bundle)" in means
+    assert "+11 to +60 for the class means of the release (release_head of the bundle)" in means
     assert opening_lines(UseDecision(30, 10, SIGMA, unnamed=True)) == opening_lines(
         UseDecision(30, 10, SIGMA)
     )
@@ -194,7 +195,9 @@ def test_unnamed_classes_leave_the_decision_and_have_measurements_of_their_own()
 
 def test_measurements_of_unnamed_classes_are_the_means_of_the_stored_cells() -> None:
     cells = pd.read_parquet(ROOT / "docs/results/cells/neutral_labels.parquet")
-    names = {"banking10": "Banking", "dbpedia14": "DBPedia"}
+    # Of unbalanced classes the largest one alone is far above the texts without private data.
+    names = {"banking10": "Banking", "dbpedia14": "DBPedia", "imdb": "IMDb"}
+    cells = cells[cells["data"].isin(names)]
     columns = {"head without": "zero_shot", "head file": "file", "means": "means"}
     means = cells.groupby(["data", "records", "epsilon"])[list(columns)].mean().round(3)
     stored = {
