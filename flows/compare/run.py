@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import json
 import math
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +16,7 @@ from prefect import runtime
 from connectors.interfaces import cancellation
 from connectors.interfaces.counts import counted
 from connectors.interfaces.json_values import Json
+from connectors.interfaces.memory import return_memory
 from flows.catalog import find_flow
 from flows.compare.cell_claims import claim_cell, is_claimed
 from flows.compare.cells import (
@@ -154,7 +154,9 @@ class CompareRun:
             return failed(cell, error)
         finally:
             PARENT.reset(parent)
-            _return_memory()
+            # What a run leaves refers to itself, about 100 MB per cell.
+            gc.collect()
+            return_memory()
         summary = RunSummary.from_json(values)
         # A degraded cell, whose model was down, is in the tables but runs again the next time.
         if summary.state == "done" and not summary.degraded:
@@ -247,14 +249,6 @@ def comparing(config: CompareConfig) -> Iterator[CompareRun]:
             except BaseException:
                 run.tracker.end("FAILED")
                 raise
-
-
-def _return_memory() -> None:
-    """Return freed memory to the system; glibc would keep about 100 MB per cell."""
-    gc.collect()
-    # Another C library has no malloc_trim.
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
 def _means(comparison: Comparison) -> dict[str, float | None]:

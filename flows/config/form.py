@@ -444,8 +444,8 @@ def connectors(field: Json) -> None:
 def tasks(field: Json) -> None:
     """List the shipped tasks in the description, in one line of the form; a file path is valid too."""
     shipped = sorted(path.stem for path in Path(__file__).with_name("task_files").glob("*.yaml"))
-    # Tasks with the printed prompts of a paper are for researchers; the form has two screens.
-    usual = [name for name in shipped if not name.endswith("_as_printed")]
+    # Printed prompts of a paper are for researchers, queues for one demo; the form has two screens.
+    usual = [name for name in shipped if not name.endswith(("_as_printed", "_queues"))]
     field["description"] += f": {', '.join(usual)}."
 
 
