@@ -14,7 +14,6 @@ from connectors.interfaces.artifacts import ArtifactRef, StepKey
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.embedding import Embedder, Matrix
 from connectors.interfaces.errors import ArtifactError, ConfigError, FinalError, TemporaryError
-from connectors.interfaces.memory import return_memory
 from connectors.interfaces.models import LanguageModel
 from connectors.interfaces.traffic import Traffic, state_of, traffic_of
 from tasks.steps.reuse import declare_versions, make_once, step_key
@@ -280,8 +279,6 @@ def read_vectors(
             first += len(block)
     if vectors is None or first != sum(map(len, ids)):
         raise ArtifactError("Not every text has a vector. Embed the texts, then resume the run.")
-    # What the blocks leave behind is as large as a block of each table.
-    return_memory()
     return vectors
 
 

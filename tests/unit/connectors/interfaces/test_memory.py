@@ -1,4 +1,4 @@
-"""Freed memory goes back to the system: seen in a process of its own."""
+"""Freed memory is returned to the system, as a separate process shows."""
 
 import os
 import subprocess
@@ -16,7 +16,7 @@ from connectors.interfaces.memory import return_memory
 def resident():
     return int(open("/proc/self/statm").read().split()[1]) * 4096
 blocks = [bytearray(1000) for _ in range(100_000)]
-kept = blocks[::100]
+in_use = blocks[::100]
 del blocks
 before = resident()
 return_memory()
