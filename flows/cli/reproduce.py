@@ -97,9 +97,9 @@ def reproduce(  # noqa: PLR0913 - the options of the command
     if plan:
         return _plan(run)
     check_room(home)
-    if _obtain_missing(run, from_, yes):
-        # The keys of cells contain sizes and times of their files.
-        run = ReproductionRun(request, artifacts)
+    _obtain_missing(run, from_, yes)
+    # Again: the keys of its cells contain sizes and times of files, and another process may have prepared them since.
+    run = ReproductionRun(request, artifacts)
     if published:
         _require_consent_to_cost(run, yes)
     run.check()
@@ -139,8 +139,8 @@ def _command(paper: str, numbers: dict[str, Numbers], quick: bool, published: bo
 
 
 # --- data
-def _obtain_missing(run: ReproductionRun, mirror: str | None, accepted: bool) -> bool:
-    """Fetch and prepare missing data after one question; return True if there was any.
+def _obtain_missing(run: ReproductionRun, mirror: str | None, accepted: bool) -> None:
+    """Fetch and prepare missing data after one question.
 
     A set that cannot be had is shown; the comparisons that need it are refused later, each with its reason.
     """
@@ -151,7 +151,7 @@ def _obtain_missing(run: ReproductionRun, mirror: str | None, accepted: bool) ->
 
     missing = missing_sets(run.files)
     if not missing:
-        return False
+        return
     _require_agreement(list(missing), accepted)
     for name, folder in missing:
         try:
@@ -161,7 +161,6 @@ def _obtain_missing(run: ReproductionRun, mirror: str | None, accepted: bool) ->
             display().say(f"warning: {name}: {error}")
         else:
             display().say(f"{name}: prepared in {folder}")
-    return True
 
 
 def _require_agreement(sets: list[tuple[str, Path]], accepted: bool) -> None:

@@ -27,6 +27,17 @@ import connectors.rows.recipe_outputs as outputs
 outputs.RECIPES = Path({folder!r})
 """
 """Code at the start of each process: the recipes of the test in place of the shipped ones."""
+PREPARED_MEANWHILE = """
+import flows.reproduce.data_files as data_files
+from flows.data.obtain import DataFolder
+from flows.data.recipes import read_recipe
+look = data_files.missing_sets
+def prepare_and_look(files):
+    DataFolder(files[0].folder).obtain("mine", read_recipe("mine"), lambda _: True)
+    return look(files)
+data_files.missing_sets = prepare_and_look
+"""
+"""Code at the start of a process: another one prepares the data after this one has read its cells."""
 TITLES = ("First", "Second")
 
 
@@ -134,6 +145,15 @@ def test_a_paper_is_reproduced_from_an_empty_home(origin: FileServer, pipeline: 
     assert "temporary server" not in again.stderr
     assert len(origin.requests) == 1
     assert finished_runs(pipeline)["wasp"] == 6
+
+
+def test_data_that_another_process_prepares_meanwhile_belong_to_the_cells(
+    pipeline: Pipeline,
+) -> None:
+    late = pipeline.patched(PREPARED_MEANWHILE)
+    done = late.call(*arguments(late, "--table", "1", "--json"), code=0)
+    value = last_json(done.stdout)
+    assert (value["state"], value["judged"]) == ("judged", 1)
 
 
 def test_a_plan_names_the_missing_data_and_runs_nothing(

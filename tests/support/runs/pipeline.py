@@ -87,10 +87,11 @@ class Pipeline:
         return written(path, {name: value for name, value in chosen.items() if value is not None})
 
     def patched(self, code: str) -> "Pipeline":
-        """Let every process of the command run some code when it starts."""
+        """Let every process of the command run some code when it starts, after code of earlier calls."""
         folder = self.home.parent / "site"
-        folder.mkdir()
-        (folder / "sitecustomize.py").write_text(code)
+        folder.mkdir(exist_ok=True)
+        with (folder / "sitecustomize.py").open("a") as file:
+            file.write(code)
         self.extra["PYTHONPATH"] = f"{folder}:{ROOT}"
         return self
 
