@@ -51,6 +51,10 @@ class Row(Strict):
         {},
         description="Published figures to compare with: metric, column, figure as a fraction (0.895, not 89.5).",
     )
+    shows: dict[MetricName, MetricName] = Field(
+        {},
+        description="Metrics of this row that stand in the tables in place of others: accuracy: adapted_accuracy.",
+    )
 
 
 class PartitionChoice(Strict):

@@ -2,14 +2,14 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from connectors.interfaces.errors import WaspError
 from connectors.interfaces.json_values import Json
 from flows.compare.cells import Cell, cells_of, split_cells
-from flows.compare.config import CompareConfig
+from flows.compare.config import CompareConfig, Row
 from flows.compare.partitions import plannable, registry_of
 from flows.compare.preflight import inspect_cells
 from flows.config.paths import dataset_of
@@ -83,19 +83,34 @@ def planned(config: CompareConfig) -> Json:
 
 def comparison_of(config: CompareConfig, answers: Sequence[CellResult], made: str) -> Comparison:
     """Return the comparison of some answers; `made`: time of the tables."""
+    rows = {row.name: row for row in config.rows}
+    shown = tuple(_shown(answer, rows[answer.row]) for answer in answers)
+    differs = {row.name: _differs(row) for row in config.rows}
     return Comparison(
         title=config.title,
         rows=tuple(row.name for row in config.rows),
         columns=tuple(column.name for column in config.columns),
         places=tuple(column.place for column in config.columns),
         seeds=tuple(config.seeds),
-        metrics=shown_metrics(config.metrics, answers),
-        answers=tuple(answers),
+        metrics=shown_metrics(config.metrics, shown),
+        answers=shown,
         published=config.published,
-        differs={row.name: row.differs for row in config.rows if row.differs},
+        differs={row: text for row, text in differs.items() if text},
         made=made,
         versions=versions(),
     )
+
+
+def _shown(answer: CellResult, row: Row) -> CellResult:
+    """Return a result with the metrics that its row shows in place of others."""
+    shown = {metric: answer.values.get(source) for metric, source in row.shows.items()}
+    return replace(answer, values={**answer.values, **shown})
+
+
+def _differs(row: Row) -> str:
+    """Return the differences of a row from the published setting, with the metrics that it shows in place of others."""
+    shown = [f"{metric} is {source}" for metric, source in row.shows.items()]
+    return "; ".join(filter(None, [row.differs, *shown]))
 
 
 def shown_metrics(metrics: Sequence[str], answers: Sequence[CellResult]) -> tuple[str, ...]:
