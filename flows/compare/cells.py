@@ -129,7 +129,7 @@ def answer(cell: Cell, summary: RunSummary, reused: bool = False) -> CellResult:
     """Return the answer of a cell from the summary of its run."""
     metrics = compared_names()
     own: Json = {
-        "state": "degraded" if summary.degraded else summary.state,
+        "state": "degraded" if summary.is_incomplete else summary.state,
         "values": {metric: summary.metrics.get(metric) for metric in metrics},
         "curve": [
             {metric: iteration.get(metric) for metric in metrics}
@@ -138,7 +138,7 @@ def answer(cell: Cell, summary: RunSummary, reused: bool = False) -> CellResult:
         "epsilon": summary.epsilon_spent,
         "added": summary.epsilon_added,
         "reused": reused,
-        "warnings": summary.usefulness_warnings,
+        "warnings": [*summary.problems, *summary.usefulness_warnings],
     }
     return CellResult(**(shared_values(summary, CellResult) | cell.labels | own))
 

@@ -158,8 +158,9 @@ class CompareRun:
             gc.collect()
             return_memory()
         summary = RunSummary.from_json(values)
-        # A degraded cell, whose model was down, is in the tables but runs again the next time.
-        if summary.state == "done" and not summary.degraded:
+        # A cell whose model was down is in the tables but runs again the next time. Answers of another form than
+        # requested are stored, and would be the same.
+        if summary.state == "done" and not summary.is_incomplete:
             store_run_id(self.artifacts, cell, summary.run_id)
         return answer(cell, summary)
 

@@ -53,7 +53,7 @@ def record_of(run: Run, results: RunResults) -> RunRecord:
     name = tools.run_name
     answers = _answers(progress, results)
     stubs = tuple(model.name for model in run.config.models if model.is_stub)
-    degraded = (*_missing_texts(prepared, results, run.why_missing), *_failures(progress))
+    lacking = (*_missing_texts(prepared, results, run.why_missing), *_failures(progress))
     warnings = [*prepared.warnings, *_sampled(results)]
     sections = list(find_method(run.config.flow_name).sections(run))
     if run.discriminator is not None:
@@ -71,7 +71,8 @@ def record_of(run: Run, results: RunResults) -> RunRecord:
         **_spending(progress, run.spent()),
         n_synthetic=results.synthetic.rows if results.synthetic else 0,
         iterations=tuple(progress.iterations),
-        degraded=(*degraded, *describe_problems(answers, stubs)),
+        degraded=(*lacking, *describe_problems(answers, stubs)),
+        is_incomplete=bool(lacking),
         warnings=tuple(warnings),
         scores=_scores(results.student["test"], card.label_names),
         outgoing=outgoing(tools, progress.generated, progress.iterations),

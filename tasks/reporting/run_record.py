@@ -104,12 +104,13 @@ class RunRecord:
 
     `next` contains (command, purpose); `places` maps names to paths; `approval` names the approver, empty without an
     approval. `opens_rows`: True if the run opened private rows. `parties`: parties and rounds of a federated run.
-    `degraded`: texts, models or steps below the configured number. `warnings`: notes about configuration or result that
-    do not degrade the run. `discriminator`: accuracy of the classifier that selects texts. `budget`: dataset, cap,
-    delta and spent epsilon when the run ended; None without a cap. `audited`: the audits of the noise at the end of
-    the run, and releases that were never audited. `stubs`: models that are embedded stubs. `answers`: how the answers
-    of each language model were used; empty in records of earlier versions. `label_advice`: which of several labels to
-    train on.
+    `degraded`: texts, models or steps below the configured number, and many answers that are not one whole text.
+    `is_incomplete`: True for the former, which another execution may add; it changes no stored answer. `warnings`:
+    notes about configuration or result that do not degrade the run. `discriminator`: accuracy of the classifier
+    that selects texts. `budget`: dataset, cap, delta and spent epsilon when the run ended; None without a cap.
+    `audited`: the audits of the noise at the end of the run, and releases that were never audited. `stubs`: models
+    that are embedded stubs. `answers`: how the answers of each language model were used; empty in records of
+    earlier versions. `label_advice`: which of several labels to train on.
     """
 
     run_id: str
@@ -135,6 +136,7 @@ class RunRecord:
     charges: tuple[Charge, ...] = ()
     iterations: tuple[IterationRecord, ...] = ()
     degraded: tuple[str, ...] = ()
+    is_incomplete: bool = False
     warnings: tuple[str, ...] = ()
     scores: Scores | None = None
     touched: tuple[UnnoisedUse, ...] = ()

@@ -27,7 +27,8 @@ class RunSummary:
 
     `epsilon_spent` is the privacy loss of the run's output, including reused releases of earlier runs; `epsilon_added`
     is the loss that this run added to the ledger. Both are None without noise. `metrics`: values of the metrics for the
-    whole run by name, None where not measured. `fid_reference`: the rows of FID. `iterations`: one object per
+    whole run by name, None where not measured. `is_incomplete`: a degraded run that lacks texts, models or steps, which
+    another execution may add. `fid_reference`: the rows of FID. `iterations`: one object per
     iteration, with its metrics by name. `protects`: the unit of epsilon, record or person. `stubs`: models that are
     embedded stubs. `removed`: the files that `wasp clean` removed since.
     """
@@ -38,6 +39,7 @@ class RunSummary:
     dataset: str | None = None
     state: str = "done"
     degraded: bool = False
+    is_incomplete: bool = False
     problems: list[str] = field(default_factory=list)
     dollars: float = 0.0
     dollars_estimated: float = 0.0

@@ -10,13 +10,14 @@ import yaml
 
 from connectors.interfaces.errors import ConfigError
 from flows.compare import text
-from flows.compare.cells import Cell, cells_of, steps_digest
+from flows.compare.cells import Cell, answer, cells_of, steps_digest
 from flows.compare.config import CompareConfig
-from flows.compare.values import planned, shown_metrics
+from flows.compare.values import comparison_of, planned, shown_metrics
 from flows.config.extends import find_config
 from flows.config.files import check_config, load_config
 from flows.runtime.stores import open_ledger
 from tasks.metrics.comparison import CellResult
+from tasks.reporting.run_summary import RunSummary
 from tasks.steps.reuse import all_versions
 from tests.support.runs.pipeline import SMALL, Pipeline, written
 from tests.support.tracking import snapshot
@@ -188,6 +189,31 @@ def test_other_accuracies_are_shown_where_a_cell_has_them() -> None:
         "zero_shot_accuracy",
     )
     assert shown_metrics(["fid"], [cell]) == ("fid",)
+
+
+def test_a_row_shows_another_metric_in_place_of_its_own(tmp_path: Path) -> None:
+    values = matrix(tmp_path)
+    values["rows"][1]["shows"] = {"accuracy": "adapted_accuracy"}
+    config = check_config(CompareConfig, values, "a test")
+    measured = {"accuracy": 0.7, "adapted_accuracy": 0.8}
+    cells = [
+        CellResult(name, "all", 0, "done", measured, epsilon=4.0, added=4.0)
+        for name in ("WASP", "Equal")
+    ]
+    shown = comparison_of(config, cells, "2026-01-01")
+    assert [cell.values["accuracy"] for cell in shown.answers] == [0.7, 0.8]
+    assert shown.differs == {"Equal": "accuracy is adapted_accuracy"}
+
+
+@pytest.mark.parametrize(("is_incomplete", "state"), [(False, "done"), (True, "degraded")])
+def test_a_cell_runs_again_if_that_may_add_texts(
+    tmp_path: Path, is_incomplete: bool, state: str
+) -> None:
+    cell = cells_of(compared(tmp_path))[0]
+    problem = "clerk: 3 of 9 texts end in the middle of a sentence. Raise max_tokens"
+    summary = RunSummary(run_id="x", degraded=True, is_incomplete=is_incomplete, problems=[problem])
+    result = answer(cell, summary)
+    assert (result.state, result.warnings) == (state, [problem])
 
 
 def test_the_plan_adds_up_and_says_what_the_book_is_charged(home: Path, tmp_path: Path) -> None:
