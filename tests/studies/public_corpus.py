@@ -5,8 +5,8 @@ draws other records, 600 of 1,200 zero-shot texts of the bundled SmolLM2, and 1,
 that is compared comes from one release of these records: density, noise and soft labels are the product's. The
 labels of a corpus are not used: its texts get the class of the nearest class mean of the release, then soft labels as
 written texts do. Students learn from the texts alone: `head` and `words` as in the study of neutral names. A `near`
-corpus is the one to judge; for scale a `far` one, and records of the same source that were not drawn (`same`), which
-no owner has. With `neutral` names the classes are called queue_1, queue_2, ... Texts, vectors and cells in OUT are not
+corpus is the one to judge; records of the same source that were not drawn (`same`) are an upper limit, which no owner
+has. With `neutral` names the classes are called queue_1, queue_2, ... Texts, vectors and cells in OUT are not
 made again. Ends with OUT/public_corpus.parquet and OUT/tables.txt. The variable WASP_DATA names the folder of the data.
 """
 
@@ -63,27 +63,23 @@ Soft = tuple[Rows, Floats]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A private data set: its name, task, corpora by kind, and numbers of private records."""
+    """A private data set: its task, a corpus of a similar domain, and numbers of private records."""
 
-    name: str
     task: str
     near: str
-    far: str
     records: tuple[int, int] = (300, 1000)
 
 
 SOURCES = {
-    "openreview2017_area": Source(
-        "OpenReview-Area", "openreview_area", "iclr2024_abstracts", "yelp_rating", (300, 800)
-    ),
-    "imdb": Source("IMDb", "imdb", "yelp_rating", "iclr2024_abstracts"),
-    "yelp_rating": Source("Yelp-Rating", "yelp_rating", "imdb", "iclr2024_abstracts"),
-    "banking10": Source("Banking", "banking10", DESK, "imdb"),
+    "openreview2017_area": Source("openreview_area", "iclr2024_abstracts", (300, 800)),
+    "imdb": Source("imdb", "yelp_rating"),
+    "yelp_rating": Source("yelp_rating", "imdb"),
+    "banking10": Source("banking10", DESK),
 }
 
 COLUMNS = {
     "data": "data set of the private records",
-    "kind": "corpus: near, far, same (other records of the source); none for what needs no corpus",
+    "kind": "corpus: near, same (other records of the source), none for what needs no corpus",
     "names": "names of the classes: own, or neutral (queue_1, ...) without descriptions",
     "records": "number of private records",
     "epsilon": "epsilon of the release; 0 without a release, empty for real records (NOT PRIVATE)",
@@ -93,20 +89,20 @@ COLUMNS = {
     "head": "accuracy of a linear head on MiniLM vectors on test records",
     "words": "accuracy of logistic regression on TF-IDF on test records",
 }
-KINDS = {"own": ("none", "near", "same", "far"), "neutral": ("none", "near")}
+KINDS = {"own": ("none", "near", "same"), "neutral": ("none", "near")}
 """Corpora of the settings by names of classes."""
 SETTING = ["data", "kind", "names", "records", "epsilon", "seed"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Study:
-    """The rows of a data set: the pool of written texts, private records, test records, corpora by kind."""
+    """The rows of a data set: the pool of written texts, private records, test records, near corpus."""
 
     card: TaskCard
     pool: Rows
     train: Rows
     test: Rows
-    corpora: Mapping[str, Rows]
+    corpus: Rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -149,23 +145,16 @@ def load(data: str, names: str, folder: Path) -> Study:
     frame = written(task, part, POOL, TOKENS)
     pool = numbered(frame, task.label_names, part / f"{card.name}.npy")
     train, test = (stored(data, part, card.label_names, folder) for part in ("train", "test"))
-    corpora = {
-        kind: stored(name, "train", (), folder)
-        for kind, name in (("near", source.near), ("far", source.far))
-    }
-    return Study(card, pool, train, test, corpora)
+    return Study(card, pool, train, test, stored(source.near, "train", (), folder))
 
 
 def draw(study: Study, records: int, seed: int) -> Draw:
     """Return private records, written texts and corpora of a seed."""
     random = np.random.default_rng([seed, records])
     order = random.permutation(len(study.train.texts))
-    corpora = {
-        kind: rows.take(random.permutation(len(rows.texts))[:CORPUS])
-        for kind, rows in study.corpora.items()
-    }
-    # An upper limit of nearness: what is left of the source, without its labels.
-    corpora["same"] = study.train.take(order[records:][:CORPUS])
+    near = study.corpus.take(random.permutation(len(study.corpus.texts))[:CORPUS])
+    # An upper limit of nearness: the rest of the source, without its labels.
+    corpora = {"near": near, "same": study.train.take(order[records:][:CORPUS])}
     texts = study.pool.take(random.permutation(len(study.pool.texts))[:TEXTS])
     return Draw(study.train.take(order[:records]), texts, corpora)
 
