@@ -46,7 +46,10 @@ def metric_plot(comparison: Comparison, metric: str, form: Form = "svg") -> byte
             _curves(axes, comparison, metric)
         else:
             _points(axes, comparison, metric)
-        lines_of(axes, f"{metric}, mean and standard deviation over seeds")
+        title = f"{metric}, mean and standard deviation over seeds"
+        if any(name == metric for name, _, _ in comparison.published):
+            title += "; dotted: published"
+        lines_of(axes, title)
         legend_below(axes, len(comparison.rows))
 
     return picture(f"compare-{metric}", _SIZE, draw, form)
@@ -161,3 +164,5 @@ def _points(axes: Axes, comparison: Comparison, metric: str) -> None:
             if published is not None:
                 axes.hlines(published, x - width / 2, x + width / 2, linestyles=":", colors=colour)
     axes.set_xticks(range(len(comparison.columns)), comparison.columns)
+    # The columns in the middle of their points, also where a row has none.
+    axes.set_xlim(-0.5, len(comparison.columns) - 0.5)
