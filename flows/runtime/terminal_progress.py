@@ -246,6 +246,8 @@ class Bars(Display):
     def waiting(self, what: str) -> Iterator[None]:
         """Name what the user waits for beside the clock."""
         self._waits.append(what)
+        # At once: work that is shorter than the time between two updates would never be named.
+        self._live.refresh()
         try:
             yield
         finally:

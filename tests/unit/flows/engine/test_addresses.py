@@ -129,6 +129,7 @@ PLAIN = {
             "Row.name",
             "Row.differs",
             "Row.published",
+            "Row.shows",
             "Column.name",
             "Tracking.experiment",
         ),

@@ -138,6 +138,19 @@ def test_what_is_waited_for_is_named() -> None:
         assert "starting Prefect's temporary server" in shown_by(bars)
 
 
+def test_work_that_is_shorter_than_an_update_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Screen(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    screen = Screen()
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(terminal_progress, "terminal", lambda: screen)
+    with Bars() as bars, bars.waiting("reading the rows"):
+        pass
+    assert "reading the rows" in screen.getvalue()
+
+
 def test_notices_and_warnings_of_connectors_are_shown_once(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
