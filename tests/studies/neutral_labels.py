@@ -99,25 +99,30 @@ def embedded(file: Path, texts: pd.Series) -> NDArray[np.float32]:
     return vectors
 
 
+def numbered(frame: pd.DataFrame, labels: tuple[str, ...], vectors: Path) -> Rows:
+    """Return the rows of a table with their vectors, stored in a file; without `labels` all are of class 0."""
+    classes = np.zeros(len(frame), dtype=np.int64)
+    if labels:
+        classes = np.array([labels.index(label) for label in frame["label"]])
+    texts = frame["text"].to_numpy(dtype=object)
+    return Rows(texts, classes, embedded(vectors, frame["text"]))
+
+
+def stored(data: str, part: str, labels: tuple[str, ...], folder: Path) -> Rows:
+    """Return the train rows of a data set, or up to `TEST_ROWS` of its test rows."""
+    frame = pd.read_parquet(DATA / data / f"{part}.parquet")
+    most = len(frame) if part == "train" else TEST_ROWS
+    drawn = frame.sample(n=min(most, len(frame)), random_state=0).reset_index(drop=True)
+    return numbered(drawn, labels, folder / f"{data}-{part}.npy")
+
+
 def load(task: str, folder: Path) -> tuple[TaskCard, Rows, Rows, Rows]:
     """Return the neutral task, its texts, the records to draw from, and the test records."""
     card = load_task(task)
     hidden = neutral(card)
-    tables = {"texts": (written(hidden, folder), hidden.label_names)}
-    for part in ("train", "test"):
-        frame = pd.read_parquet(DATA / task / f"{part}.parquet")
-        most = len(frame) if part == "train" else TEST_ROWS
-        drawn = frame.sample(n=min(most, len(frame)), random_state=0).reset_index(drop=True)
-        tables[part] = (drawn, card.label_names)
-    rows = {
-        part: Rows(
-            frame["text"].to_numpy(dtype=object),
-            np.array([names.index(label) for label in frame["label"]]),
-            embedded(folder / f"{task}-{part}.npy", frame["text"]),
-        )
-        for part, (frame, names) in tables.items()
-    }
-    return hidden, rows["texts"], rows["train"], rows["test"]
+    texts = numbered(written(hidden, folder), hidden.label_names, folder / f"{task}-texts.npy")
+    train, test = (stored(task, part, card.label_names, folder) for part in ("train", "test"))
+    return hidden, texts, train, test
 
 
 def released(private: Rows, labels: tuple[str, ...], epsilon: float) -> Density:
@@ -129,14 +134,17 @@ def released(private: Rows, labels: tuple[str, ...], epsilon: float) -> Density:
     return Density(labels, noisy.sums / noisy.steps, noisy.scale_int / noisy.steps)
 
 
-def labelled(texts: Rows, density: Density) -> Floats:
-    """Return the soft labels (n, C) of texts by a release, as a run gives them."""
+def labelled(texts: Rows, density: Density, others: Rows | None = None) -> Floats:
+    """Return the soft labels (n, C) of texts by a release, as a run gives them; reads their classes.
+
+    `others`: further texts, whose classes are not read, that the head of `texts` labels instead.
+    """
     names = np.array(density.labels)[texts.classes]
     frame = pd.DataFrame({"text": texts.texts, "label": names})
-    moved, weights = move_to_release(
-        relate_to_density(frame, texts.vectors, density), names, texts.vectors
-    )
-    return soft_labels(texts.vectors, moved, names, density.labels, weights)
+    related = relate_to_density(frame, texts.vectors, density)
+    moved, weights = move_to_release(related, names, texts.vectors)
+    vectors = texts.vectors if others is None else others.vectors
+    return soft_labels(vectors, moved, names, density.labels, weights)
 
 
 def fit_words(counts: csr_matrix, soft: Floats) -> tuple[Floats, Floats]:
@@ -145,7 +153,7 @@ def fit_words(counts: csr_matrix, soft: Floats) -> tuple[Floats, Floats]:
     Objective, solver and stop are those of scikit-learn's LogisticRegression(C=10), which takes no probabilities: it
     would need a copy of each text for each class, ten times the time.
     """
-    # Terms of one text are one direction of its own: rotated into one column, which changes no result.
+    # Terms that occur in one text alone act along one direction: rotated into one column, which changes no result.
     alone = counts.getnnz(axis=0) == 1
     own = counts[:, alone].tocsc()
     lengths = np.sqrt(np.asarray(own.power(2).sum(axis=1)).ravel())

@@ -26,20 +26,21 @@ from numpy.typing import NDArray
 
 from connectors.embedders.registry import open_embedder
 from flows.config.task_files import load_task
-from tasks.guidance.density import means_of, move_to_release, relate_to_density
+from tasks.guidance.density import means_of
 from tasks.guidance.matching import Density
 from tasks.metrics.comparison import adjusted, paired_difference
 from tasks.private.density.features import body, counted, features_of
 from tasks.students.soft_labels import soft_labels
 from tasks.writing.prompts import TaskCard
 from tests.studies.neutral_labels import (
-    TEST_ROWS,
     Floats,
     Rows,
     accuracies,
-    embedded,
+    labelled,
     neutral,
+    numbered,
     released,
+    stored,
     written,
 )
 from tests.support.paths import DATA, ROOT
@@ -114,25 +115,13 @@ class Draw:
     corpora: Mapping[str, Rows]
 
 
-def numbered(frame: pd.DataFrame, labels: tuple[str, ...], vectors: Path) -> Rows:
-    """Return the rows of a table; without `labels` all are of class 0."""
-    classes = np.zeros(len(frame), dtype=np.int64)
-    if labels:
-        classes = np.array([labels.index(label) for label in frame["label"]])
-    texts = frame["text"].to_numpy(dtype=object)
-    return Rows(texts, classes, embedded(vectors, frame["text"]))
-
-
-def stored(data: str, part: str, labels: tuple[str, ...], folder: Path) -> Rows:
-    """Return the train or test rows of a data set, or the shipped texts."""
-    if data == DESK:
-        corpora = ROOT / "connectors" / "data" / "corpora"
-        tables = [pd.read_parquet(corpora / f"{name}.parquet") for name in ("helpdesk", "letters")]
-        return numbered(pd.concat(tables, ignore_index=True), labels, folder / f"{data}.npy")
-    frame = pd.read_parquet(DATA / data / f"{part}.parquet")
-    most = len(frame) if part == "train" else TEST_ROWS
-    drawn = frame.sample(n=min(most, len(frame)), random_state=0).reset_index(drop=True)
-    return numbered(drawn, labels, folder / f"{data}-{part}.npy")
+def corpus_of(data: str, folder: Path) -> Rows:
+    """Return the texts of a corpus without their labels: a data set, or the shipped texts."""
+    if data != DESK:
+        return stored(data, "train", (), folder)
+    corpora = ROOT / "connectors" / "data" / "corpora"
+    tables = [pd.read_parquet(corpora / f"{name}.parquet") for name in ("helpdesk", "letters")]
+    return numbered(pd.concat(tables, ignore_index=True), (), folder / f"{data}.npy")
 
 
 def load(data: str, names: str, folder: Path) -> Study:
@@ -145,7 +134,7 @@ def load(data: str, names: str, folder: Path) -> Study:
     frame = written(task, part, POOL, TOKENS)
     pool = numbered(frame, task.label_names, part / f"{card.name}.npy")
     train, test = (stored(data, part, card.label_names, folder) for part in ("train", "test"))
-    return Study(card, pool, train, test, stored(source.near, "train", (), folder))
+    return Study(card, pool, train, test, corpus_of(source.near, folder))
 
 
 def draw(study: Study, records: int, seed: int) -> Draw:
@@ -166,19 +155,6 @@ def joined(first: Rows, second: Rows) -> Rows:
         np.concatenate([first.classes, second.classes]),
         np.concatenate([first.vectors, second.vectors]),
     )
-
-
-def labelled(texts: Rows, density: Density, others: Rows | None = None) -> Floats:
-    """Return the soft labels (n, C) of texts by a release, as a run gives them; reads their classes.
-
-    `others`: further texts, whose classes are not read, that the head of `texts` labels instead.
-    """
-    names = np.array(density.labels)[texts.classes]
-    frame = pd.DataFrame({"text": texts.texts, "label": names})
-    related = relate_to_density(frame, texts.vectors, density)
-    moved, weights = move_to_release(related, names, texts.vectors)
-    vectors = texts.vectors if others is None else others.vectors
-    return soft_labels(vectors, moved, names, density.labels, weights)
 
 
 def released_once(study: Study, drawn: Draw, setting: Mapping[str, Any], folder: Path) -> Density:
