@@ -353,7 +353,7 @@ def measured_lengths(tools: RunTools) -> dict[str, Lengths]:
     """
     store = CompletionStore(tools.home / "completions")
     measured = {}
-    if not store.identities():
+    if store.is_empty():
         return {}
     for plm in tools.config.models:
         try:

@@ -195,7 +195,9 @@ class CompletionStore:
         return self.lookup_many(identity, [key])[key]
 
     def lengths(self, identity: str) -> Lengths:
-        """Return statistics of a model's stored completions."""
+        """Return statistics of a model's stored completions; a model without a file gets none."""
+        if not self.file(identity).exists():
+            return Lengths(0, 0.0, 0.0, 0.0)
         with self._open(identity) as database:
             columns = "avg(tokens_in), avg(tokens_out), avg(characters), avg(seconds)"
             tokens_in, tokens_out, characters, seconds = database.execute(
@@ -222,6 +224,10 @@ class CompletionStore:
         with self._open(identity) as database:
             rows = database.execute(sql, (number,)).fetchall()
         return [Stored(row[0], _prompt(row[1]), _completion(row[2:])) for row in rows]
+
+    def is_empty(self) -> bool:
+        """Return whether no model has a file here, without opening one."""
+        return not any(self.folder.glob("*.db"))
 
     def identities(self) -> list[str]:
         """Return the identities of all models with a file here, in file order."""

@@ -427,3 +427,12 @@ def test_the_speed_of_a_store_of_an_earlier_version_is_that_of_all_its_answers(t
             database.execute("UPDATE answers SET created = ? WHERE number = ?", (when, number + 1))
     database.close()
     assert store.lengths("m").seconds == pytest.approx(1 / 4)
+
+
+def test_lengths_of_a_model_without_a_file_open_nothing(tmp_path):
+    store = CompletionStore(tmp_path)
+    assert store.is_empty()
+    assert store.lengths("m").answers == 0
+    assert list(tmp_path.iterdir()) == []
+    store.put("other", "plm", Prompt("a", "x"), Completion("b", "stop"))
+    assert not CompletionStore(tmp_path).is_empty()
