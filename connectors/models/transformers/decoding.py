@@ -9,18 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from transformers.cache_utils import DynamicLayer
+from transformers.cache_utils import DynamicCache, DynamicLayer
 
 from connectors.interfaces import cancellation
+from connectors.models.transformers.attention import ROOM, OwnLayer, SharedPrompts
 from connectors.models.transformers.loading import Loaded
-from connectors.models.transformers.prefill import next_scores, prefill
+from connectors.models.transformers.prefill import Prefilled, next_scores, prefill
 from connectors.models.transformers.sampling import Sampler, SamplingRequest
 
 if TYPE_CHECKING:
     import torch
 
-ROOM = 64
-"""Free columns of a grown cache, which is copied once in this number of steps."""
 LEAVING = 8
 """Finished rows leave when they are an eighth of a batch, because the others' part of the cache is copied."""
 
@@ -65,13 +64,19 @@ def decode(
     written: list[list[int]] = [[] for _ in requests]
     rows = list(range(len(requests)))
     with torch.inference_mode():
-        state = prefill(loaded, [request.ids for request in requests])
+        if loaded.shares_prompts:
+            state, prompts = _shared(loaded, requests)
+        else:
+            state = _repeated(loaded, requests)
+            prompts = None
         cache = state.cache
         ids = state.ids
         mask = state.mask
         logits = state.logits
         del state  # the loop replaces its tensors, which must not be kept alive
-        cache.layers = [GrowingLayer(layer.keys, layer.values) for layer in cache.layers]
+        arguments = {}
+        if prompts is not None:
+            arguments = {"prompts": prompts}
         finished = [False] * len(rows)
         while True:
             cancellation.raise_if_stopped()
@@ -93,8 +98,33 @@ def decode(
                 ids = ids[indices]
                 mask = mask[indices]
                 cache.batch_select_indices(indices)
+                if prompts is not None:
+                    prompts.select(on)
                 sampler.select(on)
-            logits = next_scores(loaded, ids[:, -1:], mask, cache)
+            logits = next_scores(loaded, ids[:, -1:], mask, cache, **arguments)
+
+
+def _repeated(loaded: Loaded, requests: Sequence[SamplingRequest]) -> Prefilled:
+    """Return the state of a batch whose rows each have the keys and values of their prompt."""
+    state = prefill(loaded, [request.ids for request in requests])
+    state.cache.layers = [GrowingLayer(layer.keys, layer.values) for layer in state.cache.layers]
+    return state
+
+
+def _shared(loaded: Loaded, requests: Sequence[SamplingRequest]) -> tuple[Prefilled, SharedPrompts]:
+    """Return the state of a batch without its prompts' keys and values, and those, once a prompt."""
+    import torch
+
+    rows = [tuple(request.ids) for request in requests]
+    distinct = list(dict.fromkeys(rows))
+    prompt_of = [distinct.index(row) for row in rows]
+    state = prefill(loaded, [list(row) for row in distinct])
+    prompts = SharedPrompts(state.cache, state.mask, prompt_of)
+    cache = DynamicCache()
+    cache.layers = [OwnLayer(len(rows), (layer.keys, layer.values)) for layer in state.cache.layers]
+    indices = torch.tensor(prompt_of, device=state.ids.device)
+    own = Prefilled(cache, state.ids[indices], state.mask[indices], state.logits[indices])
+    return own, prompts
 
 
 def _is_finished(loaded: Loaded, request: SamplingRequest, tokens: Sequence[int]) -> bool:

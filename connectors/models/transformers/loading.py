@@ -55,7 +55,8 @@ class Loaded:
     """A loaded model.
 
     `eos`: tokens that end a completion. `context`: maximum tokens of prompt and completion, None if unlimited.
-    `token_bytes`: size of one token of one row in the cache of keys and values.
+    `token_bytes`: size of one token of one row in the cache of keys and values. `shares_prompts`: attention can read
+    the keys and values of a prompt once for all rows that continue it.
     """
 
     model: PreTrainedModel
@@ -66,6 +67,7 @@ class Loaded:
     pad: int
     context: int | None
     token_bytes: int
+    shares_prompts: bool = False
 
 
 def model_folder(name: str, model: str, options: HfOptions, home: Path | None = None) -> Path:
@@ -144,7 +146,13 @@ def load(name: str, folder: Path, options: HfOptions, dtype: str, fills: bool) -
             pad = int(tokenizer.pad_token_id or 0)
         else:
             eos, pad = _reset_generation(model, tokenizer)
-    config = model.config
+        config = model.config
+        shares = False
+        if not fills and not config.is_encoder_decoder:
+            # Only here: the module needs the library, which is imported with the first model.
+            from connectors.models.transformers.attention import share_prompts
+
+            shares = share_prompts(model)
     return Loaded(
         model,
         tokenizer,
@@ -154,6 +162,7 @@ def load(name: str, folder: Path, options: HfOptions, dtype: str, fills: bool) -
         pad,
         _context(config),
         _bytes(model),
+        shares,
     )
 
 

@@ -181,11 +181,12 @@ def _forward(
 
 
 def next_scores(
-    loaded: Loaded, ids: torch.Tensor, mask: torch.Tensor, cache: DynamicCache
+    loaded: Loaded, ids: torch.Tensor, mask: torch.Tensor, cache: DynamicCache, **arguments: object
 ) -> torch.Tensor:
     """Compute tokens after a cache, which takes them; return the scores of the next one, shape (rows, vocabulary).
 
-    `mask` covers the columns of the cache and of `ids`. Padding on the left does not move the positions.
+    `mask` covers the columns of the cache and of `ids`. Padding on the left does not move the positions. `arguments`:
+    those of the attention.
     """
     positions = (mask.cumsum(-1) - 1).clamp(min=0)
     output = loaded.model(
@@ -195,6 +196,7 @@ def next_scores(
         past_key_values=cache,
         use_cache=True,
         logits_to_keep=1,
+        **arguments,
     )
     scores: torch.Tensor = output.logits[:, -1]
     return scores

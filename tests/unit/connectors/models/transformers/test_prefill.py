@@ -10,6 +10,7 @@ torch = pytest.importorskip("torch")
 from connectors.interfaces.models import ModelSpec  # noqa: E402
 from connectors.interfaces.prompts import Prompt  # noqa: E402
 from connectors.models.transformers import prefill as module  # noqa: E402
+from connectors.models.transformers.attention import ROOM, SharedPrompts  # noqa: E402
 from connectors.models.transformers.model import HfModel  # noqa: E402
 from connectors.models.transformers.prefill import can_prefill, prefill  # noqa: E402
 from tests.support.models.tiny import ENCODER, save, settings, tokenizer  # noqa: E402
@@ -129,6 +130,59 @@ def test_texts_are_those_of_the_library_s_own_loop(kind, options, tiny_models, m
     ours = model.complete(asked)
     monkeypatch.setattr("connectors.models.transformers.model.can_prefill", lambda _: False)
     assert model.complete(asked) == ours
+
+
+@pytest.mark.parametrize("family", [name for name, (ours, _) in FAMILIES.items() if ours])
+@pytest.mark.parametrize("per_prompt", [1, 3])
+def test_rows_that_share_a_prompt_get_the_texts_of_rows_with_their_own(
+    family, per_prompt, families
+):
+    model = opened(families[family])
+    loaded = model._open()
+    assert loaded.shares_prompts
+    # More tokens than a cache has free columns at first, and rows that end long before the others.
+    asked = [
+        replace(prompt, max_tokens=100 if number % 3 else 5 + number)
+        for number, prompt in enumerate(prompts(per_prompt))
+    ]
+    shared = model.complete(asked)
+    assert max(answer.tokens_out for answer in shared) > ROOM
+    model._loaded = replace(loaded, shares_prompts=False)
+    assert model.complete(asked) == shared
+
+
+def test_a_prompt_that_no_row_continues_is_dropped(tiny_models):
+    loaded = opened(tiny_models["llama"])._open()
+    with torch.inference_mode():
+        state = prefill(loaded, [ROWS[2], ROWS[3], ROWS[4]])
+        shared = SharedPrompts(state.cache, state.mask, [0, 0, 1, 2, 1])
+        _, pairs, _, size = state.cache.layers[0].keys.shape
+        query = torch.randn(5, pairs, 2, size)
+        before = shared.attend(0, query, 0.5)
+        shared.select([1, 3])
+        after = shared.attend(0, query[[1, 3]], 0.5)
+    assert len(shared._padded) == 2
+    for whole, left in zip(before, after, strict=True):
+        assert torch.allclose(whole[[1, 3]], left, atol=1e-5)
+
+
+def test_a_model_that_keeps_its_arguments_to_itself_keeps_the_library_s_attention(
+    tiny_models, monkeypatch
+):
+    model = opened(tiny_models["llama"])
+    asked = prompts()
+    ours = model.complete(asked)
+    attention = type(model._open().model.model.layers[0].self_attn)
+    real = attention.forward
+
+    def deaf(self, *inputs, visited=None, **arguments):
+        return real(self, *inputs, **arguments)
+
+    monkeypatch.setattr(attention, "forward", deaf)
+    other = opened(tiny_models["llama"])
+    assert not other._open().shares_prompts
+    assert other._open().model.config._attn_implementation == "sdpa"
+    assert other.complete(asked) == ours
 
 
 def test_t5_is_left_to_the_library(tiny_models):
