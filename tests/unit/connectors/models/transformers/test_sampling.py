@@ -3,8 +3,15 @@
 import pytest
 
 torch = pytest.importorskip("torch")
+from connectors.models.transformers import sampling  # noqa: E402
 from connectors.models.transformers.options import HfOptions  # noqa: E402
-from connectors.models.transformers.sampling import Gumbel, Nucleus, filters  # noqa: E402
+from connectors.models.transformers.sampling import (  # noqa: E402
+    CANDIDATES,
+    Gumbel,
+    Nucleus,
+    filters,
+    likeliest,
+)
 
 CPU = torch.device("cpu")
 
@@ -79,18 +86,25 @@ def test_a_nucleus_is_that_of_the_library(size, top_p, spread):
         assert torch.equal(ours.isfinite(), theirs.isfinite())
 
 
-def test_only_rows_that_the_likeliest_tokens_do_not_fill_are_sorted(monkeypatch):
+def test_only_rows_that_the_likeliest_tokens_do_not_fill_are_read_whole(monkeypatch):
     flat = torch.linspace(0, 1, 5000)
     scores = torch.stack([flat, 40 * flat, flat.flip(0)])
-    sorted_rows = []
-    real = torch.Tensor.sort
+    read = []
+    real = sampling.likeliest
 
-    def counted(tensor, *rest, **more):
-        sorted_rows.append(len(tensor))
-        return real(tensor, *rest, **more)
+    def counted(rows, number):
+        read.append((len(rows), number))
+        return real(rows, number)
 
-    monkeypatch.setattr(torch.Tensor, "sort", counted)
+    monkeypatch.setattr(sampling, "likeliest", counted)
     sizes = Nucleus(0.9)(torch.zeros(3, 1, dtype=torch.long), scores).isfinite().sum(-1).tolist()
-    assert sorted_rows == [2]
+    assert read == [(3, CANDIDATES), (2, 5000)]
     assert sizes[0] == sizes[2] > 4000
     assert sizes[1] < 500
+
+
+def test_the_likeliest_scores_are_those_of_a_sort():
+    scores = torch.randn(4, 3000, generator=torch.Generator().manual_seed(0))
+    scores[1, :2990] = float("-inf")
+    scores[2] = 1.0
+    assert torch.equal(likeliest(scores, 50), scores.topk(50).values)
