@@ -431,11 +431,13 @@ class Run:
         self.corpus = self.join_corpus(written)
         learned = (*written, *self.corpus)
         if self.config.labels_texts:
-            fitted, others = tuple(written), self.corpus
+            fitted: tuple[TextTable, ...] = tuple(written)
+            others = self.corpus
             # Texts for names that say nothing are poor teachers of public ones, so one head is fitted to both.
             # Otherwise the head of the written texts is the better one (docs/results/public_corpus.md).
             if has_unnamed(prepared.card.labels):
-                fitted, others = learned, ()
+                fitted = learned
+                others = ()
             hard = self.config.text_labels == "hard"
             self.soft = run_step(
                 label_softly, self.tools, classes, self.density, hard, fitted, others
