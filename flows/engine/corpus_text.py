@@ -1,7 +1,6 @@
 """Describe the public texts of a run, for terminal, log, report and card."""
 
 from connectors.interfaces.artifacts import ArtifactRef
-from flows.config.rows import CorpusRows
 from flows.engine.label_advice import has_unnamed
 from flows.engine.tools import RunTools
 from tasks.reporting.run_record import Section
@@ -26,13 +25,16 @@ def describe_nearness(tools: RunTools, card: TaskCard, corpus: ArtifactRef) -> s
     return line
 
 
-def corpus_section(
-    tools: RunTools, card: TaskCard, choice: CorpusRows, corpus: ArtifactRef
-) -> Section:
+def corpus_section(tools: RunTools, card: TaskCard, corpus: ArtifactRef) -> Section:
     """Return the section of report and card about the public texts of a run."""
+    choice = tools.config.public_corpus
+    assert choice is not None
+    label = "of its nearest class mean"
+    if tools.config.text_labels == "hard":
+        label = "that is most likely"
     return Section(
         "Public texts",
         f"The classifiers also learned from {corpus.rows:,} texts of {choice.source} (licence {choice.licence}), which "
-        "no language model wrote. The release labels them: label is the class of its nearest class mean. They cost no "
-        f"further epsilon, and no private record chose them. {describe_nearness(tools, card, corpus)}",
+        f"no language model wrote. The release labels them: label is the class {label}. They cost no further epsilon, "
+        f"and no private record chose them. {describe_nearness(tools, card, corpus)}",
     )

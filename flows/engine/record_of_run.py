@@ -63,9 +63,7 @@ def record_of(run: Run, results: RunResults) -> RunRecord:
         sections.append(Section("Discriminator", run.discriminator.sentence))
     if run.config.measures_records and progress.iterations:
         sections.append(_unnoised_section(progress.iterations[-1]))
-    choice = run.config.public_corpus
-    if choice is not None:
-        sections += [corpus_section(tools, card, choice, entry.samples) for entry in run.corpus]
+    sections += [corpus_section(tools, card, entry.samples) for entry in run.corpus]
     audits = audits_of_releases(tools.artifacts, audits_of(prepared.guarantee))
     record = RunRecord(
         run_id=name.run_id,

@@ -9,7 +9,7 @@ import pytest
 
 from connectors.interfaces.artifacts import ArtifactRef, StepKey
 from connectors.interfaces.errors import ConfigError, InputError
-from flows.engine.corpus_text import FARTHER, describe_nearness
+from flows.engine.corpus_text import FARTHER, corpus_section, describe_nearness
 from flows.engine.plan import numbers_of, planned
 from flows.engine.prepare import Prepared
 from flows.runtime.stores import open_ledger
@@ -161,6 +161,9 @@ def test_public_texts_get_the_nearest_class_and_join_once(home: Path, tmp_path: 
     line = describe_nearness(run.tools, run.card, samples)
     assert f"corpus {of_corpus:.2f}, written texts {of_written:.2f}" in line
     assert (FARTHER in line) == (of_corpus < of_written)
+    section = corpus_section(run.tools, run.card, samples)
+    assert "learned from 12 texts of a forum (licence cc-by-4.0)" in section.text
+    assert section.text.endswith(line)
 
 
 def test_labels_follow_from_the_release_alone_and_open_no_record(
