@@ -11,6 +11,7 @@ DESCRIPTIONS: Final = {
     "label_soft": "probability of each class for this text, in the order of the labels",
     "attribute": "requested variation, empty if none",
     "plm": "language model that wrote the text",
+    "source": "source of a public text, empty if a language model wrote it",
     "iteration": "iteration of the run that created the text",
     "prompt_key": "digest of prompt and settings, which names the stored completion",
     "tokens_in": "tokens of the prompt",

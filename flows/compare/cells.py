@@ -220,7 +220,8 @@ def _file(name: str) -> Path:
 def _stamps(config: RunConfig) -> list[list[str | int]]:
     """Return size and time of every input file: changed rows make another cell."""
     # Not their hashes: private rows are read by the steps of a run alone.
-    paths = [rows.path for rows in (config.private, config.test, config.public) if rows is not None]
+    tables = (config.private, config.test, config.public, config.public_corpus)
+    paths = [rows.path for rows in tables if rows is not None]
     if config.private is not None and config.private.dataset is not None:
         paths.append(view_of(open_ledger(state_folder()), config.private.dataset).path)
     names = [*paths, config.task, *(plm.model or "" for plm in config.models)]

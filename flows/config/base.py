@@ -5,7 +5,7 @@ the nearest valid name (see `flows.config.files`).
 """
 
 from functools import partial
-from operator import eq
+from operator import eq, is_
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -19,7 +19,7 @@ from flows.config.identity import BY_CONTENT, NOT_IDENTITY
 from flows.config.method import AnyMethod, PlannedCalls, declared_earlier
 from flows.config.models import PAID, EmbedderChoice, Plm, requested_plm
 from flows.config.privacy import Calibration, LossPolicy, Privacy
-from flows.config.rows import PartiesChoice, PrivateRows, Rows
+from flows.config.rows import CorpusRows, PartiesChoice, PrivateRows, Rows
 from tasks.private.votes.promise import Paper
 
 NO_ROWS = "this flow uses no private data. Remove this group"
@@ -62,6 +62,13 @@ class AnyConfig(Strict):
         None, description="Real test data for accuracy and FID; never used in training."
     )
     public: Rows | None = Field(None, description="Public data for metrics that may be published.")
+    public_corpus: CorpusRows | None = Field(
+        None,
+        # Earlier versions had no such field: without a corpus it must not change the id of a run.
+        exclude_if=partial(is_, None),
+        description="Public texts that join the written ones, labelled by the released density. Needs method.guidance "
+        "auto or kernel, and soft labels.",
+    )
     plms: Annotated[list[Plm], BY_CONTENT] = Field(
         min_length=1, description="Language models that generate texts (K in the paper)."
     )
@@ -122,7 +129,12 @@ class AnyConfig(Strict):
     @property
     def open_rows(self) -> dict[str, Rows]:
         """Rows that are read without noise, by field."""
-        rows = {"test": self.test, "public": self.public, "few_shot": self.few_shot_rows}
+        rows = {
+            "test": self.test,
+            "public": self.public,
+            "public_corpus": self.public_corpus,
+            "few_shot": self.few_shot_rows,
+        }
         return {field: chosen for field, chosen in rows.items() if chosen is not None}
 
     @property
@@ -216,6 +228,11 @@ class AnyConfig(Strict):
         if fills:
             raise ValueError(
                 f"plms: {fills[0]!r} is a fill_mask model, which only fills gaps. Choose a model that generates texts"
+            )
+        if self.public_corpus is not None and not self.method.releases_density:
+            raise ValueError(
+                "public_corpus: this run releases no density that could label its texts. Use the method wasp with "
+                "method.guidance auto or kernel, or remove public_corpus"
             )
         return self
 
@@ -324,7 +341,7 @@ class NoTexts(Strict):
     plms: list[Plm] = Field([])
 
     hidden: ClassVar[dict[str, str]] = dict.fromkeys(
-        ("public", "plms", "plms_used", "evaluation", "limits", "export"), NO_TEXTS
+        ("public", "public_corpus", "plms", "plms_used", "evaluation", "limits", "export"), NO_TEXTS
     )
     rules: ClassVar[Rules] = {}
 

@@ -144,6 +144,11 @@ class Export(Strict):
         description="Require a second person to approve each export on a page of the Prefect server; without an answer "
         "within an hour nothing is exported.",
     )
+    public_rows: bool = Field(
+        True,
+        exclude_if=partial(eq, True),
+        description="Include the texts of `public_corpus` in the bundle. The student learned from them in any case.",
+    )
 
 
 class Execution(Strict):

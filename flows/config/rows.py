@@ -360,6 +360,33 @@ def check_name(name: str) -> str:
     return name
 
 
+class CorpusRows(Rows):
+    """Public texts of a similar domain. The release of the run labels them, and they join the written texts."""
+
+    first: ClassVar[tuple[str, ...]] = ()
+    emptied: ClassVar[tuple[str, ...]] = ()
+
+    label: str = ""
+    source: Annotated[str, NOT_IDENTITY] = Field(
+        min_length=1,
+        max_length=200,
+        description="Where the texts are from, such as a title or an address; on the card of a bundle and in its "
+        "column `source`.",
+    )
+    licence: Annotated[str, NOT_IDENTITY] = Field(
+        min_length=1,
+        max_length=200,
+        description="Licence that permits to share the texts, such as cc-by-4.0; on the card of a bundle.",
+    )
+
+    hidden: ClassVar[dict[str, str]] = dict.fromkeys(
+        ("label", "classes"), "the release labels these texts, no class is read. Remove it"
+    )
+    rules: ClassVar[Rules] = {
+        rule: message for rule, message in Rows.rules.items() if rule.field == "path"
+    }
+
+
 class VocabularyChoice(Strict):
     """A public vocabulary; it must not be derived from private data."""
 

@@ -29,6 +29,7 @@ from tasks.private.parties.coordinator import end_run
 from tasks.reporting.report import render
 from tasks.reporting.run_record import RunRecord, from_json, to_json
 from tasks.reporting.run_summary import RunContext, RunSummary, summary_of
+from tasks.students.training_set import NO_MODEL
 
 REUSED = "Reused"
 """Name of the final state of a run that had finished before and charged nothing more."""
@@ -63,7 +64,7 @@ def finish_run(run: Run, results: RunResults) -> Json:
             track_results(record, prepared, results.synthetic, result_line(summary))
     summary = _tracked(summary, tools)
     _store_summary(summary, tools)
-    tables = (*run.progress.generated, *results.written)
+    tables = (*run.progress.generated, *results.written, *run.corpus)
     store_finish(
         tools.artifacts,
         record.run_id,
@@ -159,7 +160,7 @@ def _synthetic_texts(artifacts: Artifacts, path: str) -> pd.DataFrame | None:
         return None
     columns = ["text", "label", "plm", "iteration"]
     table: pd.DataFrame = pq.read_table(artifacts.fetch(path), columns=columns).to_pandas()
-    return table
+    return table.assign(plm=table["plm"].replace(NO_MODEL, "public corpus"))
 
 
 def _is_unchanged(record: RunRecord, tools: RunTools, manifest: RunManifest) -> bool:

@@ -20,6 +20,11 @@ def undescribed(labels: Sequence[Label]) -> list[str]:
     ]
 
 
+def has_unnamed(labels: Sequence[Label]) -> bool:
+    """Return True if no name or description of a class says anything to a language model."""
+    return len(undescribed(labels)) == len(labels)
+
+
 def label_warnings(labels: Sequence[Label]) -> list[str]:
     """Return a warning about names that prompts contain and no model understands; none if all are words."""
     names = undescribed(labels)

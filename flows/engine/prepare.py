@@ -74,6 +74,7 @@ class Prepared:
     approval: Approval | None
     requested_config: AnyConfig
     few_shot: Reference | None = None
+    corpus: Reference | None = None
     federation: Federation | None = None
 
     @property
@@ -173,6 +174,7 @@ def prepare_checked(checked: Checked, ask: Ask | None = None) -> Prepared:
         approval=approval,
         requested_config=checked.requested,
         few_shot=references.get("few_shot"),
+        corpus=references.get("public_corpus"),
         federation=parties.federation if parties else None,
     )
 
@@ -263,9 +265,10 @@ def _contents(references: Mapping[str, Reference]) -> list[str | None]:
     for field in ("test", "public"):
         reference = references.get(field)
         contents.append(reference.content if reference else None)
-    # Examples came later: without them a digest has no entry, so that earlier runs keep their ids.
-    if "few_shot" in references:
-        contents.append(references["few_shot"].content)
+    # These came later: without them a digest has no entry, so that earlier runs keep their ids.
+    for field in ("few_shot", "public_corpus"):
+        if field in references:
+            contents.append(references[field].content)
     return contents
 
 
@@ -343,6 +346,11 @@ def check_numbers(config: AnyConfig, card: TaskCard) -> None:
         )
     if not card.has_classes and config.text_labels in ("soft", "hard"):
         raise ConfigError(f"text_labels: {config.text_labels} needs a task with labels. Remove it")
+    if config.public_corpus is not None and not config.labels_texts:
+        raise ConfigError(
+            "public_corpus: its texts get soft labels of the release, but this run computes none (text_labels is "
+            f"'{config.text_labels}'). Set text_labels: soft for a task with labels, or remove public_corpus"
+        )
     needed = models * classes
     for name, texts in method.starts.items():
         if texts < needed:

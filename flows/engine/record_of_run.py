@@ -18,6 +18,7 @@ from connectors.ledger.state import Entry
 from connectors.tracking.address import redact
 from flows.catalog import find_method
 from flows.engine.audit_findings import audits_of_releases, describe_audits
+from flows.engine.corpus_text import corpus_section
 from flows.engine.outgoing import outgoing
 from flows.engine.parties import actual_parties
 from flows.engine.prepare import Prepared
@@ -38,7 +39,7 @@ from tasks.private.teachers.release import TeacherAnswersRelease
 from tasks.reporting.run_record import ClassShare, RunRecord, Scores, Section
 from tasks.reporting.terminal import next_steps
 from tasks.steps.values import TextTable
-from tasks.students.training_set import label_advice
+from tasks.students.training_set import NO_MODEL, label_advice
 from tasks.writing.class_balance import Shares
 from tasks.writing.endings import CUT_COLUMNS
 from tasks.writing.texts import read_samples
@@ -51,9 +52,10 @@ def record_of(run: Run, results: RunResults) -> RunRecord:
     tools = run.tools
     card = prepared.card
     name = tools.run_name
+    texts = _written_texts(run, results)
     answers = _answers(progress, results)
     stubs = tuple(model.name for model in run.config.models if model.is_stub)
-    lacking = (*_missing_texts(prepared, results, run.why_missing), *_failures(progress))
+    lacking = (*_missing_texts(prepared, results, texts, run.why_missing), *_failures(progress))
     warnings = [*prepared.warnings, *_sampled(results)]
     sections = list(find_method(run.config.flow_name).sections(run))
     if run.discriminator is not None:
@@ -61,6 +63,7 @@ def record_of(run: Run, results: RunResults) -> RunRecord:
         sections.append(Section("Discriminator", run.discriminator.sentence))
     if run.config.measures_records and progress.iterations:
         sections.append(_unnoised_section(progress.iterations[-1]))
+    sections += [corpus_section(tools, card, entry.samples) for entry in run.corpus]
     audits = audits_of_releases(tools.artifacts, audits_of(prepared.guarantee))
     record = RunRecord(
         run_id=name.run_id,
@@ -69,7 +72,7 @@ def record_of(run: Run, results: RunResults) -> RunRecord:
         state="done",
         **_planned(prepared),
         **_spending(progress, run.spent()),
-        n_synthetic=results.synthetic.rows if results.synthetic else 0,
+        n_synthetic=texts,
         iterations=tuple(progress.iterations),
         degraded=(*lacking, *describe_problems(answers, stubs)),
         is_incomplete=bool(lacking),
@@ -172,19 +175,28 @@ def _spending(progress: RunProgress, entries: Sequence[Entry]) -> _Spending:
     }
 
 
+def _written_texts(run: Run, results: RunResults) -> int:
+    """Return the number of texts of the result that language models wrote."""
+    if results.synthetic is None:
+        return 0
+    return results.synthetic.rows - sum(entry.samples.rows for entry in run.corpus)
+
+
 def _answers(progress: RunProgress, results: RunResults) -> dict[str, AnswerCounts]:
     """Return how the answers of each language model were used; empty for a run that writes no texts."""
     if results.synthetic is None:
         return {}
     texts = progress.tools.artifacts.read_table(results.synthetic, CUT_COLUMNS)
-    return count_answers(progress.iterations, texts)
+    return count_answers(progress.iterations, texts[texts["plm"] != NO_MODEL])
 
 
-def _missing_texts(prepared: Prepared, results: RunResults, reason: str) -> Iterator[str]:
+def _missing_texts(
+    prepared: Prepared, results: RunResults, texts: int, reason: str
+) -> Iterator[str]:
     """Yield that texts are missing, and why."""
     if results.synthetic is None:
         return
-    missing = prepared.tools.config.method.samples - results.synthetic.rows
+    missing = prepared.tools.config.method.samples - texts
     if missing > 0:
         yield f"{missing} texts are missing: {reason}"
 

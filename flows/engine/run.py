@@ -16,6 +16,8 @@ from connectors.interfaces.earlier_names import warn_earlier
 from connectors.interfaces.errors import ModelsDownError, TooFewTextsError, in_step
 from connectors.ledger.state import LOOK, Entry
 from flows.config.method import texts_per_prompt
+from flows.engine.corpus_text import describe_nearness
+from flows.engine.label_advice import has_unnamed
 from flows.engine.prepare import Prepared
 from flows.engine.preview import is_up
 from flows.engine.run_progress import RunProgress
@@ -25,6 +27,7 @@ from flows.runtime.state_folder import current_user
 from flows.runtime.terminal_progress import display
 from tasks.evaluation.baseline import BaselineJob
 from tasks.evaluation.steps import MeasureJob, TrainJob, train_and_test
+from tasks.guidance.public_corpus import label_corpus
 from tasks.guidance.soft_labels import label_softly
 from tasks.metrics.usefulness import DiscriminatorTest
 from tasks.prefect.runtime import run_step
@@ -87,6 +90,8 @@ class Run:
     """The released density, once it exists, which moves vectors."""
     soft: ArtifactRef | None = None
     """Soft labels of the final texts, once they exist."""
+    corpus: tuple[TextTable, ...] = ()
+    """Texts of the public corpus, once the release has labelled them; empty without a corpus."""
     measured: tuple[TextTable, ...] = ()
     """The texts that were measured last."""
     discriminator: DiscriminatorTest | None = None
@@ -396,30 +401,56 @@ class Run:
         # Class means of a density classify texts; without classes there is nothing to classify.
         density = self.density if self.prepared.card.has_classes else None
         if texts:
-            return BaselineJob(self.trained, texts, bool(self.shares), density)
+            balanced = bool(self.shares)
+            return BaselineJob(self.trained, texts, balanced, density, corpus=self.corpus)
         if density is None:
             return NO_ZERO_SHOT
         return BaselineJob(self.trained, texts, bool(self.shares), density, NO_ZERO_SHOT)
 
+    def join_corpus(self, written: Sequence[TextTable]) -> tuple[TextTable, ...]:
+        """Return the texts of the public corpus with labels of the release; show and track how near they are."""
+        corpus = self.prepared.corpus
+        if corpus is None:
+            return ()
+        assert self.density is not None, "a corpus without a density is refused before the run"
+        table: TextTable = run_step(label_corpus, self.tools, corpus, self.density, written)
+        line = f"public corpus: {describe_nearness(self.tools, self.prepared.card, table.samples)}"
+        get_run_logger().info(line)
+        display().say(line)
+        rows = {
+            "texts/rows_written": float(sum(entry.samples.rows for entry in written)),
+            "texts/rows_public": float(table.samples.rows),
+        }
+        self.tools.tracker.metrics(rows, self.iterations)
+        return (table,)
+
     def train(self, written: Sequence[TextTable]) -> RunResults:
         """Collect the texts of the result, train and test the student on them; return the results of the run."""
         prepared = self.prepared
-        classes = self.prepared.card.label_names
+        classes = prepared.card.label_names
+        self.corpus = self.join_corpus(written)
+        learned = (*written, *self.corpus)
         if self.config.labels_texts:
+            fitted: tuple[TextTable, ...] = tuple(written)
+            others = self.corpus
+            # Texts for names that say nothing are poor teachers of public ones, so one head is fitted to both.
+            # Otherwise the head of the written texts is the better one (docs/results/public_corpus.md).
+            if has_unnamed(prepared.card.labels):
+                fitted = learned
+                others = ()
+            hard = self.config.text_labels == "hard"
             self.soft = run_step(
-                label_softly,
-                self.tools,
-                classes,
-                self.density,
-                self.config.text_labels == "hard",
-                written,
+                label_softly, self.tools, classes, self.density, hard, fitted, others
             )
-        synthetic = run_step(collect, self.tools, written, self.soft)
+        source = ""
+        if self.config.public_corpus is not None:
+            source = self.config.public_corpus.source
+        synthetic = run_step(collect, self.tools, learned, self.soft, source)
         unlabelled = None
         if self.student_spec.adaptation == "coral":
             unlabelled = prepared.public
         self.trained = TrainJob(
-            tuple(written), self.student_spec, classes, prepared.test, unlabelled, self.soft
+            learned, self.student_spec, classes, prepared.test, unlabelled, self.soft
         )
         with display().waiting("training the student"):
             student = run_step(train_and_test, self.tools, self.trained)

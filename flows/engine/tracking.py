@@ -25,7 +25,11 @@ from tasks.reporting.run_record import RunRecord
 from tasks.reporting.text_map import map_plot
 
 PLACES = dict.fromkeys(
-    ("data_root", "private", "parties", "test", "public", "tracking", "export"), True
+    (
+        *("data_root", "private", "parties", "test", "public", "public_corpus"),
+        *("tracking", "export"),
+    ),
+    True,
 )
 """Fields with places of data and files, which MLflow does not get."""
 PLOTS = {

@@ -18,7 +18,7 @@ from tasks.reporting import text as words
 from tasks.reporting.run_record import RunRecord
 from tasks.reporting.templates import template
 from tasks.steps.values import Overlap
-from tasks.students.training_set import BEST, SOFT, label_advice
+from tasks.students.training_set import BEST, SOFT, SOURCE, label_advice
 from tasks.writing.forms import PROSE, form_of
 from tasks.writing.language_check import is_recognised
 from tasks.writing.prompts import TaskCard
@@ -26,7 +26,7 @@ from tasks.writing.prompts import TaskCard
 KINDS = {"sample_id": "integer", "iteration": "integer", SOFT: "numbers"}
 
 
-def columns_of(has_classes: bool, soft: bool) -> list[str]:
+def columns_of(has_classes: bool, soft: bool, sources: bool = False) -> list[str]:
     """Return the columns of a bundle's synthetic.parquet and synthetic.jsonl."""
     columns = ["sample_id", "text"]
     if has_classes:
@@ -36,6 +36,8 @@ def columns_of(has_classes: bool, soft: bool) -> list[str]:
     columns += ["attribute", "plm", "iteration"]
     if soft:
         columns.append(SOFT)
+    if sources:
+        columns.append(SOURCE)
     return columns
 
 
@@ -54,7 +56,8 @@ class BundleFacts:
     `soft`: the rows have soft labels. `pooled`: the student is a fine-tuned sentence encoder. `has_release_head`: the
     bundle has the class means of the release. `reads`: what the student learned from besides the texts, possibly empty.
     `reached`: accuracies of the card's lines, by kind of features; `not_run`: why the lines were not run. `findings`:
-    answers of the language models that are not one whole text.
+    answers of the language models that are not one whole text. `public_texts`: number of public texts in the bundle,
+    None if its run had no corpus; they are marked by the column `source`.
     """
 
     report: RunRecord
@@ -74,11 +77,12 @@ class BundleFacts:
     reached: Mapping[str, Accuracy] = field(default_factory=dict)
     not_run: str = ""
     findings: Sequence[str] = ()
+    public_texts: int | None = None
 
     @property
     def columns(self) -> Mapping[str, tuple[str, str]]:
         """Columns of the rows: type and meaning."""
-        names = columns_of(self.card.has_classes, self.soft)
+        names = columns_of(self.card.has_classes, self.soft, bool(self.public_texts))
         return {name: (KINDS.get(name, "text"), DESCRIPTIONS[name]) for name in names}
 
     @property
@@ -128,6 +132,23 @@ class BundleFacts:
         return f"written by language models guided by {released} of private records"
 
     @property
+    def corpus(self) -> str:
+        """Source and licence of the public texts, or that the bundle lacks them; empty without a corpus."""
+        if self.public_texts is None:
+            return ""
+        choice = self.book["config"]["public_corpus"]
+        origin = f"{choice['source']} (licence {choice['licence']})"
+        if not self.public_texts:
+            return (
+                f"The public texts of {origin} are not in this bundle. The accuracies of the run are those of "
+                "classifiers that also learned from them, as `student/` did."
+            )
+        return (
+            f"{self.public_texts} further texts are copies of public texts of {origin}, which no language model wrote. "
+            f"The column `{SOURCE}` marks them. They keep their licence."
+        )
+
+    @property
     def chosen(self) -> bool:
         """True if private records only trained teachers and set the class sizes."""
         return self.report.kinds == {"teachers"}
@@ -151,7 +172,7 @@ def dataset_card(facts: BundleFacts) -> str:
     useful = facts.report.usefulness
     config = facts.book["config"]
     text = template("card.md.j2").render(
-        size=_size(report.n_synthetic),
+        size=_size(report.n_synthetic + (facts.public_texts or 0)),
         facts=facts,
         report=report,
         useful=useful,

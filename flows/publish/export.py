@@ -35,7 +35,7 @@ from tasks.metrics.usefulness import ACCURACIES
 from tasks.reporting.run_record import RunRecord
 from tasks.reporting.run_summary import RunSummary
 from tasks.students.soft_labels import harden
-from tasks.students.training_set import BEST, SOFT
+from tasks.students.training_set import BEST, NO_MODEL, SOFT, SOURCE
 from tasks.writing.prompts import TaskCard
 
 Approve = Callable[[BundleFacts], "Approval"] | None
@@ -64,7 +64,7 @@ class BundleContents:
         summary: summary of the run.
         report: record of the run.
         card: task of the run.
-        texts: stored texts with all columns.
+        texts: stored texts with all columns; without public ones if the configuration leaves them out.
         student: folder of the student; None for a task without classes.
         release_head: class means of the run's release; None without a released density.
         audits: newest audits of the run's noise.
@@ -93,7 +93,12 @@ class BundleContents:
         if self.has_soft_labels:
             probabilities = np.array(texts[SOFT].tolist(), dtype=np.float64)
             texts = texts.assign(**{BEST: harden(probabilities, self.card.label_names)})
-        return texts[columns_of(self.card.has_classes, self.has_soft_labels)]
+        return texts[columns_of(self.card.has_classes, self.has_soft_labels, SOURCE in texts)]
+
+    @property
+    def written(self) -> pd.DataFrame:
+        """The texts that language models wrote."""
+        return self.texts[self.texts["plm"] != NO_MODEL]
 
 
 def export_run(
@@ -141,6 +146,8 @@ def _checked_contents(home: Path, artifacts: Artifacts, manifest: Json) -> Bundl
     audits, never = gate.require_no_red_audit(artifacts, manifest)
     card = load_task(manifest["config"]["task"])
     texts = pd.read_parquet(artifacts.fetch(f"{run}/synthetic.parquet"), partitioning=None)
+    if not manifest["config"].get("export", {}).get("public_rows", True):
+        texts = texts[texts["plm"] != NO_MODEL].drop(columns=SOURCE, errors="ignore")
     student = None
     if card.has_classes:
         student = check_student(artifacts.fetch(f"{run}/student"))
@@ -167,7 +174,8 @@ def _facts(home: Path, artifacts: Artifacts, contents: BundleContents) -> Bundle
         has_release_head=contents.release_head is not None,
         reads=_reads(artifacts.read_text(f"runs/{manifest['run_id']}/student.json")),
         # Reports of earlier versions do not contain the counts.
-        findings=describe_findings(report.answers or count_answers((), contents.texts)),
+        findings=describe_findings(report.answers or count_answers((), contents.written)),
+        public_texts=_public_texts(contents),
         **_measured(home, manifest, contents.rows, contents.card),
     )
 
@@ -175,8 +183,11 @@ def _facts(home: Path, artifacts: Artifacts, contents: BundleContents) -> Bundle
 def _search(
     home: Path, artifacts: Artifacts, contents: BundleContents, facts: BundleFacts
 ) -> BundleFacts:
-    """Return the facts with the result of the search for copied passages of private rows."""
-    overlap = gate.search(home, artifacts, contents.manifest, contents.rows)
+    """Return the facts with the result of the search for copied passages of private rows.
+
+    Public texts are not searched: all of them are in the bundle whatever the records are, so they reveal none.
+    """
+    overlap = gate.search(home, artifacts, contents.manifest, contents.written)
     unsearched = "" if overlap else "this run opened no private row"
     return replace(facts, overlap=overlap, unsearched=unsearched)
 
@@ -239,8 +250,12 @@ def _track(home: Path, contents: BundleContents, written: ExportedBundle) -> Non
     manifest = contents.manifest
     task = contents.card.name
     uri = manifest["config"].get("tracking", {}).get("mlflow")
+    path = "synthetic.parquet"
+    # The table of the run also has the public texts that the bundle leaves out.
+    if _public_texts(contents) == 0:
+        path = str(written.folder / path)
     rows = {
-        "path": "synthetic.parquet",
+        "path": path,
         # The column `label_best` of the bundle follows from the soft labels; the table of the run lacks it.
         "columns": [name for name in contents.rows if name in contents.texts],
         "name": f"{task}-exported",
@@ -249,6 +264,13 @@ def _track(home: Path, contents: BundleContents, written: ExportedBundle) -> Non
     }
     name = f"{manifest['flow']}-{task}"
     open_tracked(home, manifest["run_id"], uri).export(name, written.model, rows)
+
+
+def _public_texts(contents: BundleContents) -> int | None:
+    """Return the number of public texts in a bundle; None if its run had no corpus."""
+    if contents.manifest["config"].get("public_corpus") is None:
+        return None
+    return len(contents.texts) - len(contents.written)
 
 
 def _reads(student: str | None) -> str:

@@ -59,7 +59,10 @@ def require_server() -> None:
 
 def _approve(facts: BundleFacts, requester: str) -> Approval:
     # A retry reuses an approval of exactly this: another licence, or a switched-off search, needs a new one.
-    contract = digest([facts.report.run_id, facts.license, requester, facts.unsearched])
+    approved = [facts.report.run_id, facts.license, requester, facts.unsearched]
+    if facts.public_texts is not None:
+        approved.append(str(facts.public_texts))
+    contract = digest(approved)
     approval = request_approval_in_prefect(
         "this export", contract, _text(facts, requester), NOTHING
     )
@@ -92,6 +95,8 @@ def _text(facts: BundleFacts, requester: str) -> str:
         f"copies        {search}",
         "ledger        sound",
     ]
+    if facts.corpus:
+        lines.append(f"public texts  {facts.corpus}")
     lines += [f"warning       {warning}" for warning in warnings_of(report)]
     listed = "\n".join(lines)
     return f"{requester} requests this export. A second person must approve:\n\n```\n{listed}\n```"

@@ -2,7 +2,8 @@
 
 The baseline without private data trains the same student on zero-shot texts of the same models, with labels as written
 and with soft labels. All arms use the same kind of classifier and the same number of texts. A difference therefore
-comes from the guidance. The baseline without texts classifies by the class means of the released density.
+comes from the guidance. Two further floors need no language model: the class means of the released density, and the
+public texts that it labels.
 """
 
 from dataclasses import dataclass, replace
@@ -12,8 +13,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from connectors.interfaces.artifacts import ArtifactRef
+from connectors.interfaces.embedding import Matrix
 from tasks.evaluation.steps import TrainJob, correct_of, score_texts
 from tasks.guidance.density import class_means
+from tasks.guidance.soft_labels import class_probabilities
 from tasks.metrics.usefulness import Accuracy, Baseline
 from tasks.steps.reuse import json_once, step_key
 from tasks.steps.step import as_json, step
@@ -34,7 +37,7 @@ class BaselineJob:
     """The training texts of a student (`trained`) and the `zero_shot` texts, or why there are none (`unmeasured`).
 
     `balanced`: use the same number of zero-shot texts per class, for runs whose class shares come from noisy counts of
-    private rows. `density`: the released density, None for other releases.
+    private rows. `density`: the released density, None for other releases. `corpus`: public texts that it labels.
     """
 
     trained: TrainJob
@@ -42,6 +45,7 @@ class BaselineJob:
     balanced: bool
     density: ArtifactRef | None = None
     unmeasured: str = ""
+    corpus: tuple[TextTable, ...] = ()
 
     @property
     def most_texts(self) -> int:
@@ -89,6 +93,9 @@ def measure_baseline(tools: Tools, job: BaselineJob) -> tuple[ArtifactRef, str]:
     if job.most_texts > MAX_TEXTS:
         parameters["most"] = MAX_TEXTS
     tables = {"samples": trained.written, "zero_shot": job.zero_shot}
+    # Left out without a corpus, as in the keys of earlier versions.
+    if job.corpus:
+        tables["public"] = job.corpus
     inputs = {
         name: content([entry.samples for entry in written]) for name, written in tables.items()
     }
@@ -103,9 +110,14 @@ def read_baseline(values: Scores) -> tuple[Baseline | None, Accuracy | None, str
         release = Accuracy(values["release"], values["rows"])
     if values["unmeasured"]:
         return None, release, values["unmeasured"]
-    names = [name for name in ("zero_shot", "guided", "soft") if name in values]
+    names = [name for name in ("zero_shot", "guided", "soft", "public") if name in values]
     arms = {
-        name: Accuracy(values[name], values["rows"], values["texts"], values.get(f"{name}_loss"))
+        name: Accuracy(
+            values[name],
+            values["rows"],
+            values.get(f"{name}_texts", values["texts"]),
+            values.get(f"{name}_loss"),
+        )
         for name in names
     }
     return Baseline(values["student"], **arms), release, ""
@@ -145,11 +157,26 @@ def _measured(tools: Tools, job: BaselineJob) -> Scores:
     scores["guided"] = score_texts(
         tools, plain, samples, read_vectors(tools, trained.written, chosen)
     )
+    public: Scores = {}
+    if job.corpus:
+        samples, vectors = _public(tools, job, texts)
+        scores["public"] = score_texts(tools, plain, samples, vectors)
+        # A corpus may be smaller than the arms of written texts.
+        public = {"public_texts": len(samples)}
     # Next-word models are tested on words.
     values["rows"] = scores["guided"].get("words", len(frame))
     correct: Scores = {name: correct_of(score) for name, score in scores.items()}
     correct |= {f"{name}_loss": score["loss"] for name, score in scores.items() if "loss" in score}
-    return values | correct | {"texts": texts, "student": job.student.kind}
+    return values | correct | public | {"texts": texts, "student": job.student.kind}
+
+
+def _public(tools: Tools, job: BaselineJob, texts: int) -> tuple[pd.DataFrame, Matrix]:
+    """Return up to `texts` public texts with soft labels by a head of public texts alone, and their vectors."""
+    samples = read_samples(tools, job.corpus, LEARNED)
+    soft = class_probabilities(tools, job.trained.labels, job.density, job.corpus)
+    samples = samples.assign(**{SOFT: soft.tolist()})
+    chosen = sample_indices(samples["label"].to_numpy(dtype=str), texts, job.student.seed)
+    return samples.iloc[chosen], read_vectors(tools, job.corpus, chosen)
 
 
 def _most(samples: pd.DataFrame, balanced: bool) -> int:

@@ -184,6 +184,14 @@ def means_of(density: Density) -> ClassMeans:
     return ClassMeans(density.labels, means)
 
 
+def cosine_to_release(artifacts: "Artifacts", density: ArtifactRef, vectors: Matrix) -> float:
+    """Return the cosine of the mean of vectors (n, d) to the released mean of all records."""
+    released = body(_density(artifacts, density).sums).sum(axis=0)
+    own = body(features_of(vectors)).mean(axis=0)
+    lengths = np.linalg.norm(own) * np.linalg.norm(released)
+    return float(own @ released / max(lengths, TINY))
+
+
 def _inputs(release: ArtifactRef, written: Sequence[TextTable]) -> dict[str, str]:
     return {
         "release": release.sha256,

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from connectors.interfaces.artifacts import ArtifactRef
 from tasks.guidance.density import UNMOVED, move_to_release, open_texts
@@ -23,11 +24,12 @@ def label_softly(
     density: ArtifactRef | None,
     hard: bool,
     written: Sequence[TextTable],
+    others: Sequence[TextTable] = (),
 ) -> tuple[ArtifactRef, str]:
     """Write soft_labels.parquet: sample_id, label and `label_soft` of every text.
 
     `density`: the release that the labels follow; None: no private row is involved. `hard`: the most likely class also
-    replaces the label.
+    replaces the label. `others`: texts with larger numbers, to which the head of `written` is applied.
     """
     path = f"runs/{tools.run_id}/soft_labels.parquet"
     parameters: dict[str, object] = {"labels": list(classes), "hard": hard}
@@ -35,23 +37,40 @@ def label_softly(
     parameters["density"] = ""
     if density is not None:
         parameters |= {"density": density.sha256, "unmoved": UNMOVED}
-    key = step_key(
-        "soft_labels", parameters, {"samples": content([entry.samples for entry in written])}
-    )
+    inputs = {"samples": content([entry.samples for entry in written])}
+    # Left out without them, as in the keys of earlier versions.
+    if others:
+        inputs["others"] = content([entry.samples for entry in others])
+    key = step_key("soft_labels", parameters, inputs)
 
     def labelled() -> pd.DataFrame:
-        samples = read_samples(tools, written, ["sample_id", "label"])
-        vectors = np.asarray(read_vectors(tools, written))
-        labels = samples["label"].to_numpy(dtype=str)
-        moved = vectors
-        weights = None
-        if density is not None:
-            moved, weights = move_to_release(open_texts(tools, density, written), labels, vectors)
+        samples = read_samples(tools, (*written, *others), ["sample_id", "label"])
         # Rounded: the last digits differ between machines, and the table's hash is an input of later keys.
-        probabilities = np.round(soft_labels(vectors, moved, labels, classes, weights), DIGITS)
+        probabilities = np.round(
+            class_probabilities(tools, classes, density, written, others), DIGITS
+        )
         table = samples[["sample_id", "label"]].assign(**{SOFT: probabilities.tolist()})
         if hard:
             table["label"] = harden(probabilities, classes)
         return table
 
     return table_once(tools.artifacts, path, key, labelled)
+
+
+def class_probabilities(
+    tools: Tools,
+    classes: Sequence[str],
+    density: ArtifactRef | None,
+    written: Sequence[TextTable],
+    others: Sequence[TextTable] = (),
+) -> NDArray[np.float64]:
+    """Return the probabilities (n, classes) of the texts of `written`, then `others`, by the head of `written`."""
+    labels = read_samples(tools, written, ["sample_id", "label"])["label"].to_numpy(dtype=str)
+    vectors = np.asarray(read_vectors(tools, written))
+    moved = vectors
+    weights = None
+    if density is not None:
+        moved, weights = move_to_release(open_texts(tools, density, written), labels, vectors)
+    if others:
+        vectors = np.concatenate([vectors, read_vectors(tools, others)])
+    return soft_labels(vectors, moved, labels, classes, weights)

@@ -19,13 +19,14 @@ ACCURACIES: Mapping[str, str] = {
     "accuracy": "new classifier of the exported texts",
     "adapted_accuracy": "the run's classifier, which also reads {}",
     "release_accuracy": "class means of the release, without texts",
+    "public_accuracy": "public texts labelled by the release, without written ones",
     "guided_accuracy": "new classifier of as many texts as the baseline",
     "zero_shot_accuracy": "same models without private data",
 }
 """Accuracies of a run on its test rows, by their name in the summary, in MLflow and in comparisons."""
 ON_ROWS = "classifier trained on the private records"
-BASELINES = ("release_accuracy", "guided_accuracy", "zero_shot_accuracy")
-FLOORS = ("release_accuracy", "zero_shot_accuracy")
+FLOORS = ("release_accuracy", "public_accuracy", "zero_shot_accuracy")
+BASELINES = ("guided_accuracy", *FLOORS)
 BESIDE = ("adapted_accuracy", *FLOORS)
 """Accuracies that a comparison shows next to `accuracy`."""
 
@@ -112,13 +113,15 @@ class Baseline:
     """Classifiers of the kind `student` that were trained on equally many texts.
 
     `zero_shot`: texts of the same models before any release, with the labels that they were written for; `soft`: the
-    same texts with soft labels, None in reports of earlier versions; `guided`: exported texts of the run.
+    same texts with soft labels, None in reports of earlier versions; `guided`: exported texts of the run; `public`:
+    up to as many texts of a public corpus, None without one.
     """
 
     student: str
     zero_shot: Accuracy
     guided: Accuracy
     soft: Accuracy | None = None
+    public: Accuracy | None = None
 
     @property
     def floor(self) -> Accuracy:
@@ -210,6 +213,7 @@ class Usefulness:
             remarks = []
             if baseline.student != self.student:
                 remarks.append(f"{baseline.student} classifier")
+            accuracies["public_accuracy"] = baseline.public, "".join(remarks)
             # With the same classifier and as many texts, the arm would repeat the run's accuracy.
             if remarks or baseline.guided.texts != self.run.texts:
                 accuracies["guided_accuracy"] = baseline.guided, "".join(remarks)
@@ -325,7 +329,7 @@ class Usefulness:
         above_zero_shot = None
         # All keys exist in every summary: readers need not know which of them a run has.
         arms: dict[str, object] = dict.fromkeys(
-            ("zero_shot", "zero_shot_soft", "guided", "baseline_student")
+            ("zero_shot", "zero_shot_soft", "guided", "public", "baseline_student")
         )
         if baseline is not None:
             above_zero_shot = self.above_zero_shot
@@ -333,6 +337,7 @@ class Usefulness:
                 "zero_shot": _values(baseline.zero_shot),
                 "zero_shot_soft": _values(baseline.soft),
                 "guided": _values(baseline.guided),
+                "public": _values(baseline.public),
                 "baseline_student": baseline.student,
             }
         return {

@@ -33,15 +33,15 @@ def soft_labels(
     """Return the probability of each class for each text, (texts, classes); rows sum to 1.
 
     Args:
-        vectors: vectors of the texts, (texts, dimension).
+        vectors: vectors of the texts, (texts, dimension); further ones may follow those of `moved`.
         moved: the same vectors, moved towards the private rows; equal to `vectors` without a release.
-        labels: class of each text.
+        labels: class of each moved vector.
         classes: names of the classes, in the order of the columns.
         weights: weight of each text in the fit, equal by default.
     """
     targets = np.array([list(classes).index(str(label)) for label in labels], dtype=np.int64)
     if len(np.unique(targets)) < 2:
-        return np.asarray(np.eye(len(classes))[targets])
+        return np.asarray(np.eye(len(classes))[np.resize(targets, len(vectors))])
     if weights is None:
         weights = np.ones(len(targets))
     slopes, offsets = fit_logistic(

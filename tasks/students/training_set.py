@@ -17,6 +17,10 @@ from tasks.writing.texts import content, read_samples, read_vectors
 
 SOFT = "label_soft"
 """Column with the probability of each class, in the order of the task's labels."""
+SOURCE = "source"
+"""Column with the source of public texts, empty for written ones; only where a public corpus joined."""
+NO_MODEL = ""
+"""Model of public texts, which no language model wrote."""
 LEARNED = ("sample_id", "text", "label")
 """Columns of texts that a student needs."""
 BEST = "label_best"
@@ -35,21 +39,29 @@ def label_advice(hard: bool) -> str:
 
 @step("collect", versions={"collect": 1})
 def collect(
-    tools: Tools, written: Sequence[TextTable], soft: ArtifactRef | None = None
+    tools: Tools, written: Sequence[TextTable], soft: ArtifactRef | None = None, source: str = ""
 ) -> tuple[ArtifactRef, str]:
-    """Write all texts of a run to one table, synthetic.parquet, with their soft labels if there are any."""
+    """Write all texts of a run to one table, synthetic.parquet, with their soft labels if there are any.
+
+    `source`: that of the public texts among them; empty if there are none.
+    """
     path = f"runs/{tools.run_id}/synthetic.parquet"
     inputs = {"samples": content([entry.samples for entry in written])}
     # Left out without soft labels: the tables of runs without them keep their keys.
     if soft is not None:
         inputs["soft"] = soft.sha256
-    key = step_key("collect", {}, inputs)
-    return table_once(
-        tools.artifacts,
-        path,
-        key,
-        lambda: with_soft_labels(tools, read_samples(tools, written), soft),
-    )
+    parameters: dict[str, object] = {}
+    if source:
+        parameters["source"] = source
+    key = step_key("collect", parameters, inputs)
+
+    def collected() -> pd.DataFrame:
+        samples = with_soft_labels(tools, read_samples(tools, written), soft)
+        if not source:
+            return samples
+        return samples.assign(**{SOURCE: np.where(samples["plm"] == NO_MODEL, source, "")})
+
+    return table_once(tools.artifacts, path, key, collected)
 
 
 def with_soft_labels(tools: Tools, samples: pd.DataFrame, soft: ArtifactRef | None) -> pd.DataFrame:

@@ -20,6 +20,7 @@ generate: writing/generate writing/cleaning writing/cleaning_rules writing/forms
     writing/keyphrase_prompts writing/variation
 embed: writing/embed
 reference: writing/embed
+public_corpus: guidance/density private/density/features
 soft_labels: students/soft_labels
 vote: COUNTING NOISE private/rows/rows
 federated_vote: private/parties/rounds private/parties/promise private/votes/step

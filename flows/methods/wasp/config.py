@@ -13,7 +13,7 @@ from flows.config.form import SET, UNSET, Rule, Rules
 from flows.config.method import DENSITIES, PlannedCalls, WaspMethod
 from flows.config.privacy import Calibration
 from flows.config.task_files import load_task
-from flows.engine.label_advice import undescribed
+from flows.engine.label_advice import has_unnamed
 from flows.methods.wasp.calibration import calibrated
 from flows.methods.wasp.opening import UseDecision
 
@@ -103,6 +103,11 @@ class WaspConfig(RunConfig):
                     f"method.{name}: {value} has no effect, because no private row guides the texts with "
                     f"method.guidance 'auto': {why}. Set method.guidance: votes, or remove it"
                 )
+        if self.public_corpus is not None:
+            raise ConfigError(
+                f"public_corpus: no release labels its texts with method.guidance 'auto': {why}. Set method.guidance: "
+                "kernel and text_labels: soft, or remove public_corpus"
+            )
 
     @property
     def declared_rows(self) -> int:
@@ -118,8 +123,7 @@ class WaspConfig(RunConfig):
     @property
     def has_unnamed_classes(self) -> bool:
         """True if all class names are numbers or codes without descriptions."""
-        labels = load_task(self.task).labels
-        return len(undescribed(labels)) == len(labels)
+        return has_unnamed(load_task(self.task).labels)
 
     @property
     def classes(self) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
+from flows.config.rows import CorpusRows
 from flows.methods.voting import promise_of, votes_release
 from flows.methods.wasp.calibration import calibrated
 from flows.methods.wasp.config import WaspConfig
@@ -69,4 +70,15 @@ def _density_release(config: WaspConfig, noise: SumNoise[DensityPrivacy]) -> Den
     forecast: list[str] = []
     if config.opening is not None:
         forecast = opening_lines(config.opening)
+    if config.public_corpus is not None:
+        forecast.append(_corpus_line(config.public_corpus))
     return DensityRelease(noise, use, tuple(forecast), config.labels_texts)
+
+
+def _corpus_line(corpus: CorpusRows) -> str:
+    """Return the plan's line about a public corpus; a plan reads no row, so it states `rows` only."""
+    number = f"{corpus.rows:,}" if corpus.rows else "all"
+    return (
+        f"corpus        {number} texts of {corpus.source} ({corpus.licence}) join the written ones; the same release "
+        "labels them, no further epsilon"
+    )

@@ -37,8 +37,8 @@ class Use:
 class DensityRelease(SumRelease):
     """One noisy density of the private records.
 
-    `forecast`: lines of the plan about the decision to open the records. `labels_texts`: each text gets the probability
-    of each class by the release.
+    `forecast`: lines of the plan about the decision to open the records, and about a corpus. `labels_texts`: each text
+    gets the probability of each class by the release.
     """
 
     use: Use

@@ -90,7 +90,7 @@ def test_the_settings_of_a_guide_are_accepted_by_the_plan(
         check_config(TaskFile, task | values, "task.yaml")
         return
     monkeypatch.chdir(tmp_path)
-    for name in ("notes.csv", "held_out.csv"):
+    for name in ("notes.csv", "held_out.csv", "posts.csv"):
         (tmp_path / name).write_text(
             "note,category,patient\nmy bill is wrong,billing_question,p1\n"
         )

@@ -29,6 +29,18 @@ from tests.support.runs.public_traces import (
 FLOWS: dict[str, tuple[str, dict[str, Any]]] = {
     "wasp": ("wasp", {}),
     "wasp kernel": ("wasp", {"method": {"guidance": "kernel"}}),
+    "wasp with a corpus": (
+        "wasp",
+        {
+            "method": {"guidance": "kernel"},
+            "text_labels": "soft",
+            "public_corpus": {
+                "path": "builtin:support_desk/public.parquet",
+                "source": "a town",
+                "licence": "cc-by-4.0",
+            },
+        },
+    ),
     "aug_pe": ("aug_pe", {}),
     "pre_text": ("pre_text", {}),
     "fusegen": ("fusegen", {}),

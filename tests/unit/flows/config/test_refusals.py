@@ -13,6 +13,10 @@ from tests.support.runs.pipeline import merged, values
 BOTH = {"registry": "parties.yaml", "exchange": "exchange"}
 FEDERATED = {"private": None, "parties": BOTH}
 KERNEL = {"guidance": "kernel"}
+CORPUS = {"path": "corpus.csv", "source": "a forum", "licence": "cc-by-4.0"}
+NO_DENSITY = (
+    "public_corpus: this run releases no density that could label its texts. Use the method wasp"
+)
 NGRAM = {"name": "a", "connector": "ngram", "model": "helpdesk"}
 REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
     "wasp": [
@@ -101,6 +105,14 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
             },
             "Write mean",
         ),
+        # a public corpus
+        ({"public_corpus": CORPUS}, NO_DENSITY),
+        ({"public_corpus": CORPUS | {"licence": ""}}, "public_corpus.licence: is empty"),
+        ({"public_corpus": {"path": "corpus.csv", "source": "a forum"}}, "licence: is missing"),
+        (
+            {"method": KERNEL, "public_corpus": CORPUS | {"label": "topic"}},
+            "label: the release labels these texts, no class is read. Remove it",
+        ),
         # persons
         ({"privacy": {"protects": "person"}}, "private.person"),
         (
@@ -118,14 +130,17 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         ),
     ],
     "aug_pe": [
+        ({"public_corpus": CORPUS}, NO_DENSITY),
         ({"method": {"keywords": "private_vocabulary"}}, "needs a public vocabulary"),
         ({"privacy": {"calibration": "paper"}}, "method.style to wasp_baseline"),
         ({"method": {"votes": 8}}, "method.votes: unknown key"),
     ],
     "pre_text": [
+        ({"public_corpus": CORPUS}, NO_DENSITY),
         ({"filler": {"name": "clerk", "model": "helpdesk"}}, "'clerk' is used twice"),
     ],
     "fusegen": [
+        ({"public_corpus": CORPUS}, NO_DENSITY),
         ({"private": {"path": "rows.csv"}}, "private: this flow uses no private data"),
         ({"privacy": {"epsilon": 4}}, "its epsilon is 0"),
         ({"plms_used": ["clark"]}, "there is no PLM 'clark'. Choose from clerk, novelist"),
@@ -136,11 +151,13 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
             "this method adds no noise and gives no guarantee. Write inf",
         ),
         ({"plms": [NGRAM]}, "plms: this flow writes no text"),
+        ({"public_corpus": CORPUS}, "public_corpus: this flow writes no text"),
         ({"method": {"iterations": 3}}, "iterations: this flow writes no text"),
         ({"student": {"epochs": 3}}, "method.passes"),
         ({"method": {"training": "as_published"}}, "Set student.kind: finetune"),
     ],
     "dp_sgd_gen": [
+        ({"public_corpus": CORPUS}, NO_DENSITY),
         ({"parties": BOTH}, "does not support several parties"),
         ({"method": {"seed": 3}}, "method.seed: unknown key"),
         ({"method": {"declared_rows": None}}, "method.declared_rows"),
@@ -150,6 +167,7 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"plms": [NGRAM]}, "connector: hf"),
     ],
     "dp_kps": [
+        ({"public_corpus": CORPUS}, NO_DENSITY),
         ({"privacy": {"epsilon": "inf"}}, "DP-KPS needs noise"),
         ({"privacy": {"vocabulary_epsilon": 4.0}}, "must be below epsilon"),
         ({"privacy": {"protects": "person"}}, "privacy.protects"),
@@ -166,6 +184,7 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         ),
     ],
     "kd_tutor": [
+        ({"public_corpus": CORPUS}, NO_DENSITY),
         ({"discriminator": {"queries": 72}}, "must be below the number of texts"),
         ({"method": {"samples": 73}}, "must be at least samples"),
         ({"privacy": {"protects": "person"}}, "privacy.protects"),

@@ -28,6 +28,7 @@ PLAIN = {
         *(
             "Rows.text",
             "Rows.label",
+            "CorpusRows.label",
             "PrivateRows.person",
             "VocabularyChoice.term",
             "VocabularyChoice.rank",
@@ -132,6 +133,8 @@ PLAIN = {
             "Row.shows",
             "Column.name",
             "Tracking.experiment",
+            "CorpusRows.source",
+            "CorpusRows.licence",
         ),
         *("Price.date", "TokenPrice.date", "VendorOptions.edition"),
     },

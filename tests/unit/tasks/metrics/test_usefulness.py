@@ -49,6 +49,7 @@ BASE = Baseline("linear", Accuracy(203, 300, 120), Accuracy(210, 300, 120), Accu
 GOOD = Usefulness(
     Accuracy(213, 300, 600), 0.17, "linear", BASE, "", Accuracy(219, 300, 600), Accuracy(215, 300)
 )
+WITH_CORPUS = replace(GOOD, baseline=replace(BASE, public=Accuracy(218, 300, 90)))
 
 
 @pytest.mark.parametrize(("right", "rows"), [(0, 90), (1, 3), (45, 90), (90, 90), (813, 1000)])
@@ -88,6 +89,17 @@ def test_the_gain_over_the_best_floor_has_an_interval_and_a_verdict(
     assert gain.high - gain.low > 100 * (GOOD.run.interval[1] - GOOD.run.interval[0]) / 2
 
 
+def test_public_texts_that_the_release_labels_are_a_floor_of_their_own() -> None:
+    gain = WITH_CORPUS.gain
+    assert gain.floor.name == "public_accuracy"
+    assert gain.points == pytest.approx(100 * (213 - 218) / 300)
+    assert str(gain.floor) == (
+        "public texts labelled by the release, without written ones 72.7 % (67-78, 90 texts)"
+    )
+    assert WITH_CORPUS.summary()["public"]["texts"] == 90
+    assert GOOD.value("public_accuracy") is GOOD.summary()["public"] is None
+
+
 def test_the_interval_of_a_gain_covers_the_difference_of_independent_classifiers() -> None:
     rng = np.random.default_rng(0)
     floors = Usefulness(Accuracy(0, 300, 600), 0.17, "linear", release=Accuracy(0, 300))
@@ -120,7 +132,7 @@ def test_a_run_without_release_or_adaptation_names_neither() -> None:
 
 
 def test_tracked_and_stored_accuracies_have_the_names_of_the_metrics() -> None:
-    tracked = {name.rpartition("/")[2] for name in GOOD.metrics()}
+    tracked = {name.rpartition("/")[2] for name in WITH_CORPUS.metrics()}
     assert set(ACCURACIES) <= tracked & set(compared_names())
     assert GOOD.metrics()["student/adapted_accuracy"] == 0.73
     assert GOOD.summary()["zero_shot_soft"]["value"] == 0.68
