@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from connectors.interfaces.content_keys import digest
+from connectors.interfaces.counts import counted
 from connectors.interfaces.errors import ConfigError, NoFittingRowsError, WaspError
 from connectors.interfaces.ledger import BudgetPlan, Marks
 from connectors.ledger.groups import AUTOMATIC
@@ -49,6 +50,7 @@ from tasks.private.training.release import TrainingRelease
 from tasks.private.votes.release import VotesRelease
 from tasks.reporting.run_summary import check_metric_names
 from tasks.steps.values import Reference
+from tasks.writing.cleaning import normalised
 from tasks.writing.prompts import TaskCard
 from tasks.writing.usable_texts import MIN_TEXTS
 
@@ -132,6 +134,7 @@ def check_run(flow: str, config: AnyConfig, home: Path, resumes: str | None = No
         field: _reference(field, rows, card, tools)
         for field, rows in tools.config.open_rows.items()
     }
+    _require_unseen_test(tools)
     return Checked(
         flow=flow,
         requested=requested,
@@ -257,6 +260,22 @@ def _identify(tools: RunTools, card: TaskCard) -> Identity | None:
         # Only for public rows: the answer has no noise.
         require_rows_of(tools.zone, tools.private, card.label_names)
     return identity
+
+
+def _require_unseen_test(tools: RunTools) -> None:
+    """Raise ConfigError if the public corpus has test texts, which classifiers would learn and be tested on."""
+    rows = tools.config.open_rows
+    if not {"test", "public_corpus"} <= rows.keys():
+        return
+    tested, corpus = (
+        set(tools.read_rows(tools.rows_ref(rows[field]))["text"].map(normalised))
+        for field in ("test", "public_corpus")
+    )
+    if seen := tested & corpus:
+        raise ConfigError(
+            f"public_corpus: it contains {counted(len(seen), 'text')} of the test rows, and accuracy would be that of "
+            "learned texts. Remove them from one of the two files"
+        )
 
 
 def _contents(references: Mapping[str, Reference]) -> list[str | None]:

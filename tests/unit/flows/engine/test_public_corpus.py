@@ -106,6 +106,16 @@ def test_the_plan_states_the_corpus_without_further_releases(home: Path) -> None
     assert line.endswith("no further epsilon")
 
 
+def test_a_corpus_with_test_texts_is_refused(home: Path, tmp_path: Path) -> None:
+    rows = good_rows("test")
+    seen = [rows[0][0].upper(), f"  {rows[1][0]}"]
+    file = texts_at(tmp_path / "posts.csv", ["the router is red", *seen])
+    test = {"path": table(tmp_path / "test.parquet", rows), "rows": len(rows)}
+    with pytest.raises(ConfigError, match="public_corpus: it contains 2 texts of the test rows"):
+        start(home, **KERNEL, test=test, public_corpus=corpus(file))
+    assert open_ledger(home).datasets() == []
+
+
 TEXTS = [*(f"{word} and {word}s are broken" for word in WORDS), "Router  AND routers are broken"]
 """Twelve different texts; the last one repeats the first in other capitals and blanks."""
 
