@@ -8,6 +8,7 @@ PyTorch's fused attention for a single query in bfloat16.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -147,7 +148,8 @@ def share_prompts(model: PreTrainedModel) -> bool:
     """
     if not model._supports_attention_backend or model.config._attn_implementation != _FUSED:
         return False
-    if model.device.type != "cpu":
+    parameters = inspect.signature(model.forward).parameters.values()
+    if model.device.type != "cpu" or all(entry.kind != entry.VAR_KEYWORD for entry in parameters):
         return False
     model.set_attn_implementation(_NAME)
     visited: set[int] = set()
