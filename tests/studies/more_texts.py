@@ -17,8 +17,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from flows.config.task_files import load_task
 from tasks.guidance.density import means_of
@@ -33,6 +31,7 @@ from tests.studies.neutral_labels import (
     numbered,
     released,
     stored,
+    write_cells,
     written,
 )
 from tests.support.paths import DATA
@@ -117,16 +116,6 @@ def settings(study: Study, task: str, names: str) -> Iterator[dict[str, Any]]:
                 yield dict(zip(KEYS, (task, names, records, epsilon, seed), strict=True))
 
 
-def write_table(table: pd.DataFrame, folder: Path) -> None:
-    """Write the cells with the description of each column."""
-    fields = [
-        pa.field(name, pa.array(table[name]).type, metadata={"description": text})
-        for name, text in COLUMNS.items()
-    ]
-    values = pa.Table.from_pandas(table[list(COLUMNS)], pa.schema(fields), preserve_index=False)
-    pq.write_table(values, folder / "more_texts.parquet", compression="zstd")
-
-
 def main() -> None:
     """Compute the missing cells, write the table, and print the means over seeds."""
     parser = argparse.ArgumentParser(
@@ -156,7 +145,7 @@ def main() -> None:
                 with book.open("a", encoding="utf-8") as file:
                     file.writelines(f"{json.dumps(cell)}\n" for cell in cells)
     table = pd.DataFrame(done)
-    write_table(table, chosen.folder)
+    write_cells(table, COLUMNS, chosen.folder / "more_texts.parquet")
     groups = table.groupby([*KEYS[:-1], "training", "texts"])[["head", "words"]]
     sys.stdout.write(f"{groups.mean().round(3).to_string()}\n")
 

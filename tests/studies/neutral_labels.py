@@ -20,6 +20,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.sparse import csr_matrix, diags, hstack
@@ -114,6 +116,16 @@ def stored(data: str, part: str, labels: tuple[str, ...], folder: Path) -> Rows:
     most = len(frame) if part == "train" else TEST_ROWS
     drawn = frame.sample(n=min(most, len(frame)), random_state=0).reset_index(drop=True)
     return numbered(drawn, labels, folder / f"{data}-{part}.npy")
+
+
+def write_cells(table: pd.DataFrame, columns: Mapping[str, str], file: Path) -> None:
+    """Write cells as Parquet with the description of each column in its schema."""
+    fields = [
+        pa.field(name, pa.array(table[name]).type, metadata={"description": text})
+        for name, text in columns.items()
+    ]
+    values = pa.Table.from_pandas(table[list(columns)], pa.schema(fields), preserve_index=False)
+    pq.write_table(values, file, compression="zstd")
 
 
 def load(task: str, folder: Path) -> tuple[TaskCard, Rows, Rows, Rows]:

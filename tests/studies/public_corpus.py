@@ -20,8 +20,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from connectors.embedders.registry import open_embedder
@@ -41,6 +39,7 @@ from tests.studies.neutral_labels import (
     numbered,
     released,
     stored,
+    write_cells,
     written,
 )
 from tests.support.paths import DATA, ROOT
@@ -398,12 +397,7 @@ def gains(table: pd.DataFrame) -> pd.DataFrame:
 
 def write_tables(table: pd.DataFrame, near: pd.DataFrame, folder: Path) -> None:
     """Write the cells with the description of each column, gains, means of all training sets, and nearness."""
-    fields = [
-        pa.field(name, pa.array(table[name]).type, metadata={"description": text})
-        for name, text in COLUMNS.items()
-    ]
-    values = pa.Table.from_pandas(table[list(COLUMNS)], pa.schema(fields), preserve_index=False)
-    pq.write_table(values, folder / "public_corpus.parquet", compression="zstd")
+    write_cells(table, COLUMNS, folder / "public_corpus.parquet")
     levels = table.assign(epsilon=table["epsilon"].fillna(-1.0))
     means = levels.groupby([*SETTING[:-1], "training"], sort=False)[["head", "words"]].mean()
     parts = [part.round(4).to_string() for part in (gains(table), means, near)]

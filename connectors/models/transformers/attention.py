@@ -114,8 +114,8 @@ class OwnLayer(DynamicLayer):  # type: ignore[misc]  # the library has no types 
         after = self._tokens + key_states.shape[-2]
         width = self._width(after)
         if width > self.keys.shape[-2]:
-            self.keys = _grown(self.keys, width)
-            self.values = _grown(self.values, width)
+            self.keys = grown(self.keys, width)
+            self.values = grown(self.values, width)
         self.keys[..., self._tokens : after, :] = key_states
         self.values[..., self._tokens : after, :] = value_states
         self._tokens = after
@@ -229,10 +229,11 @@ def _room(states: torch.Tensor, rows: int, width: int) -> torch.Tensor:
     return room
 
 
-def _grown(states: torch.Tensor, width: int) -> torch.Tensor:
-    grown = _room(states, states.shape[0], width)
-    grown[..., : states.shape[-2], :] = states
-    return grown
+def grown(states: torch.Tensor, width: int) -> torch.Tensor:
+    """Return states, shape (rows, pairs, columns, size), with free columns behind them up to `width`."""
+    room = _room(states, states.shape[0], width)
+    room[..., : states.shape[-2], :] = states
+    return room
 
 
 AttentionInterface.register(_NAME, _attention)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from transformers.cache_utils import DynamicCache, DynamicLayer
 
 from connectors.interfaces import cancellation
-from connectors.models.transformers.attention import ROOM, OwnLayer, SharedPrompts
+from connectors.models.transformers.attention import ROOM, OwnLayer, SharedPrompts, grown
 from connectors.models.transformers.loading import Loaded
 from connectors.models.transformers.prefill import Prefilled, next_scores, prefill
 from connectors.models.transformers.sampling import Sampler, SamplingRequest
@@ -41,7 +41,7 @@ class GrowingLayer(DynamicLayer):  # type: ignore[misc]  # the library has no ty
         before = self.keys.shape[-2]
         after = before + key_states.shape[-2]
         if self._room is None or after > self._room[0].shape[-2]:
-            self._room = (_roomy(self.keys, after + ROOM), _roomy(self.values, after + ROOM))
+            self._room = (grown(self.keys, after + ROOM), grown(self.values, after + ROOM))
         keys, values = self._room
         keys[..., before:after, :] = key_states
         values[..., before:after, :] = value_states
@@ -136,10 +136,3 @@ def _is_finished(loaded: Loaded, request: SamplingRequest, tokens: Sequence[int]
         if stop in loaded.tokenizer.decode(last, skip_special_tokens=True):
             return True
     return False
-
-
-def _roomy(states: torch.Tensor, width: int) -> torch.Tensor:
-    rows, heads, before, size = states.shape
-    room: torch.Tensor = states.new_empty(rows, heads, width, size)
-    room[..., :before, :] = states
-    return room
