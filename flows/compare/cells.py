@@ -17,6 +17,7 @@ from flows.config.execution import PACE
 from flows.config.extends import is_config
 from flows.config.files import load_config
 from flows.config.paths import resolve_path
+from flows.config.task_files import load_task
 from flows.engine.datasets import view_of
 from flows.engine.run_identity import settings_by_name
 from flows.engine.server import find_permitted_config, require_addresses
@@ -26,6 +27,7 @@ from tasks.metrics.comparison import CellResult
 from tasks.metrics.registry import METRICS, added_versions, compared_names
 from tasks.reporting.run_summary import RunSummary, shared_values
 from tasks.steps.reuse import all_versions
+from tasks.students.heads import fit_parameters
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +178,11 @@ def _key(flow: str, config: RunConfig) -> str:
     settings = config.model_dump(
         mode="json", exclude={"tracking": True, "limits": True, "execution": PACE}
     )
-    return digest([flow, settings, _stamps(config), _step_versions() | added_versions()])
+    parts = [flow, settings, _stamps(config), _step_versions() | added_versions()]
+    # Only with fits that differ from those of earlier versions: other cells keep their keys.
+    if fit := fit_parameters(len(load_task(config.task).labels), config.labels_texts):
+        parts.append(fit)
+    return digest(parts)
 
 
 def _step_versions() -> dict[str, int]:

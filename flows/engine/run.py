@@ -291,8 +291,9 @@ class Run:
         fid = self.config.evaluation.fid_reference
         seed = self.config.execution.seed
         self.measured = tuple(written)
+        classes = len(self.prepared.card.labels)
         return MeasureJob(
-            iteration, tuple(written), fid, self.prepared.test, self.prepared.public, seed
+            iteration, tuple(written), fid, self.prepared.test, self.prepared.public, seed, classes
         )
 
     @property

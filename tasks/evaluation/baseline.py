@@ -22,6 +22,7 @@ from tasks.steps.reuse import json_once, step_key
 from tasks.steps.step import as_json, step
 from tasks.steps.tools import Tools
 from tasks.steps.values import TextTable
+from tasks.students.heads import fit_parameters
 from tasks.students.soft_labels import soft_labels
 from tasks.students.spec import NEXT_WORD, Scores, StudentSpec, settings
 from tasks.students.training_set import LEARNED, SOFT, with_soft_labels
@@ -92,6 +93,8 @@ def measure_baseline(tools: Tools, job: BaselineJob) -> tuple[ArtifactRef, str]:
     # Left out where it changes nothing: the keys of smaller runs are those of earlier versions.
     if job.most_texts > MAX_TEXTS:
         parameters["most"] = MAX_TEXTS
+    is_soft = trained.soft is not None and job.student.kind == "linear"
+    parameters |= fit_parameters(len(trained.labels), is_soft)
     tables = {"samples": trained.written, "zero_shot": job.zero_shot}
     # Left out without a corpus, as in the keys of earlier versions.
     if job.corpus:

@@ -20,6 +20,7 @@ from tasks.steps.reuse import json_once, make_once, step_key
 from tasks.steps.step import as_json, step
 from tasks.steps.tools import Tools
 from tasks.steps.values import Reference, TextTable
+from tasks.students.heads import fit_parameters
 from tasks.students.next_words import predict_words
 from tasks.students.spec import NEXT_WORD, Scores, StudentSpec, TrainingRows, settings
 from tasks.students.testing import test_on
@@ -38,7 +39,7 @@ A sample of more texts: a small machine cannot hold the vectors of all.
 class MeasureJob:
     """The texts of `written` and the real rows to measure them against.
 
-    `fid`: the reference of FID, test | public | none.
+    `fid`: the reference of FID, test | public | none. `classes`: their number, for the probe.
     """
 
     iteration: int
@@ -47,6 +48,7 @@ class MeasureJob:
     test: Reference | None
     public: Reference | None
     seed: int
+    classes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,7 @@ def measure_iteration(tools: Tools, job: MeasureJob) -> tuple[ArtifactRef, str]:
     added = added_versions()
     if added:
         parameters["metrics"] = added
-    parameters |= _limit(job.written)
+    parameters |= _limit(job.written) | fit_parameters(job.classes)
     key = step_key(
         "measure", parameters, {"samples": content([entry.samples for entry in job.written])}
     )
@@ -158,7 +160,8 @@ def _train_parameters(tools: Tools, job: TrainJob) -> dict[str, object]:
         parameters["embedder"] = tools.embedder.identity
     if job.learns_vectors:
         parameters |= _limit(job.written)
-    return parameters
+    is_soft = job.soft is not None and job.student.kind == "linear"
+    return parameters | fit_parameters(len(job.labels), is_soft)
 
 
 def _content(reference: Reference | None) -> str:

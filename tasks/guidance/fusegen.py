@@ -20,6 +20,7 @@ from tasks.steps.reuse import step_key, table_once
 from tasks.steps.step import step
 from tasks.steps.tools import Tools
 from tasks.steps.values import TextTable
+from tasks.students.heads import fit_parameters
 from tasks.students.loop import split
 from tasks.students.spec import StudentSpec, TrainingRows, settings
 from tasks.students.train import load_student, train_student, units_of_work
@@ -60,6 +61,7 @@ def judge(
     }
     if student.kind != "finetune":
         parameters["embedder"] = tools.embedder.identity
+    parameters |= fit_parameters(len(labels))
     key = step_key("judge", parameters, {"samples": content([entry.samples for entry in written])})
 
     def table() -> pd.DataFrame:
@@ -89,6 +91,7 @@ def fuse(
         **FORMER,
         "embedder": tools.embedder.identity,
     }
+    parameters |= fit_parameters(len(labels))
     texts = content([entry.samples for entry in written])
     key = step_key("fuse", parameters, {"judgements": content(judgements), "samples": texts})
 

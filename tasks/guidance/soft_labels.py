@@ -12,6 +12,7 @@ from tasks.steps.reuse import step_key, table_once
 from tasks.steps.step import step
 from tasks.steps.tools import Tools
 from tasks.steps.values import TextTable
+from tasks.students.heads import fit_parameters
 from tasks.students.soft_labels import DIGITS, STRENGTH, harden, soft_labels
 from tasks.students.training_set import SOFT
 from tasks.writing.texts import content, read_samples, read_vectors
@@ -37,6 +38,7 @@ def label_softly(
     parameters["density"] = ""
     if density is not None:
         parameters |= {"density": density.sha256, "unmoved": UNMOVED}
+    parameters |= fit_parameters(len(classes))
     inputs = {"samples": content([entry.samples for entry in written])}
     # Left out without them, as in the keys of earlier versions.
     if others:

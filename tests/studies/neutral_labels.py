@@ -213,7 +213,9 @@ def accuracies(rows: Rows, soft: Floats, test: Rows) -> dict[str, float]:
     """Return the accuracy on test records of both students of rows with probabilities (n, C)."""
     at, targets = np.nonzero(soft >= LEAST_PART)
     parts = soft[at, targets]
-    slopes, offsets = fit_logistic(rows.vectors[at], targets, parts, soft.shape[1], PROBE_STRENGTH)
+    slopes, offsets = fit_logistic(
+        rows.vectors[at], targets, parts, soft.shape[1], PROBE_STRENGTH, soft=True
+    )
     head = (test.vectors @ slopes.T + offsets).argmax(axis=1) == test.classes
     reader = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
     of_words, offsets_of_words = fit_words(

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from connectors.interfaces.errors import ConfigError
-from flows.compare import text
+from flows.compare import cells, text
 from flows.compare.cells import Cell, answer, cells_of, steps_digest
 from flows.compare.config import CompareConfig
 from flows.compare.values import comparison_of, planned, shown_metrics
@@ -92,6 +92,17 @@ def test_the_key_of_a_cell_is_its_content(tmp_path: Path) -> None:
     ]
     changed = cells_of(compared(tmp_path, set={"method.examples": 2}))
     assert not {entry.key for entry in first} & {entry.key for entry in changed}
+
+
+def test_only_soft_labels_and_many_classes_have_the_tolerance_of_fits_in_their_keys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configs = [compared(tmp_path, set={"text_labels": labels}) for labels in ("written", "soft")]
+    keys = [[entry.key for entry in cells_of(config)] for config in configs]
+    monkeypatch.setattr(cells, "fit_parameters", lambda *_: {})
+    before = [[entry.key for entry in cells_of(config)] for config in configs]
+    assert keys[0] == before[0]
+    assert not set(keys[1]) & set(before[1])
 
 
 def test_settings_are_equal_on_every_machine_and_in_every_version(

@@ -9,7 +9,7 @@ import pytest
 
 from connectors.interfaces.errors import InputError
 from tasks.students.coral import choose_unlabelled, coral
-from tasks.students.heads import fit_logistic, probe_accuracy
+from tasks.students.heads import fit_logistic, fit_parameters, probe_accuracy, tolerance_of
 from tasks.students.loop import adjust_weights, beta_of
 from tasks.students.spec import StudentSpec, TrainingRows, settings
 from tasks.students.train import evaluate, load_student, train_student
@@ -29,6 +29,48 @@ def test_a_student_on_vectors_learns_regardless_of_their_scale_and_with_a_consta
         prediction = load_student(tmp_path)([""] * 300, padded)
         assert evaluate(truth, prediction.labels, CLASSES)["accuracy"] > 0.95
         assert np.allclose(prediction.probabilities.sum(axis=1), 1.0)
+
+
+def many_clouds(classes: int, seed: int, rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return vectors of length 1 (rows, 384) around the centres of classes, and their classes."""
+    generator = np.random.default_rng(seed)
+    truth = generator.integers(0, classes, rows)
+    centres = np.random.default_rng(0).normal(size=(classes, 384))
+    vectors = centres[truth] + 3 * generator.normal(size=(rows, 384))
+    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32), truth
+
+
+@pytest.mark.parametrize("classes", [31, 150, 300])
+def test_a_fit_of_many_classes_goes_on_until_all_are_told_apart(classes):
+    vectors, targets = many_clouds(classes, 1, 20 * classes)
+    weight, bias = fit_logistic(vectors, targets, np.ones(len(targets)), classes, 3.0)
+    others, truth = many_clouds(classes, 2, 1000)
+    assert np.mean((others @ weight.T + bias).argmax(axis=1) == truth) > 0.9
+
+
+@pytest.mark.parametrize("classes", [2, 10])
+def test_soft_labels_that_are_nearly_equal_teach_as_much_as_certain_ones(tmp_path, classes):
+    names = [f"class {number}" for number in range(classes)]
+    vectors, targets = many_clouds(classes, 1, 600)
+    certain = np.eye(classes)[targets]
+    reached = []
+    for part in (1.0, 0.1):
+        soft = part * certain + (1 - part) / classes
+        labels = [names[target] for target in targets]
+        rows = TrainingRows([""] * len(targets), labels, names, vectors, soft=soft)
+        train_student(StudentSpec(kind="linear"), rows, tmp_path)
+        others, truth = many_clouds(classes, 2, 1000)
+        guessed = load_student(tmp_path)([""] * 1000, others).labels
+        reached.append(
+            np.mean([guess == names[right] for guess, right in zip(guessed, truth, strict=True)])
+        )
+    assert min(reached) > 0.9
+
+
+def test_the_tolerance_of_few_classes_with_hard_labels_is_no_part_of_a_key():
+    assert fit_parameters(30) == {}
+    assert fit_parameters(40) == {"tolerance": tolerance_of(40)}
+    assert fit_parameters(10, soft=True) == {"tolerance": pytest.approx(1e-4)}
 
 
 def test_a_student_on_vectors_is_stored_without_pickle(tmp_path):
