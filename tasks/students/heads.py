@@ -41,6 +41,9 @@ PROBE_STRENGTH = 3.0
 _STRENGTHS = (0.1, 1.0, 3.0, 10.0, 100.0)
 _TOLERANCE = 1e-3
 _FEW_CLASSES = 30
+_PART_OF_FIRST = 0.05
+"""Part of the gradient where a fit of soft labels begins at which it has converged. It shrinks with their certainty: at
+an absolute 0.001, a fit of labels that are nearly equal ends where it begins."""
 _HIDDEN = (256, 128)
 _PART = 4096
 """Rows that are computed at once."""
@@ -95,16 +98,12 @@ def load_head(folder: Path, classes: tuple[str, ...]) -> Predict:
     return predict
 
 
-def tolerance_of(classes: int, soft: bool = False) -> float:
-    """Return the largest component of the mean gradient at which a logistic regression has converged.
+def tolerance_of(classes: int) -> float:
+    """Return the largest component of the mean gradient at which a fit of hard labels has converged.
 
-    The gradient of a class is a mean over the rows of all classes, so it shrinks with their number, and with the
-    certainty of `soft` labels. At 0.001 a fit of 150 classes ends where it begins, and so do some of ten classes with
-    soft labels. Two classes, and hard labels of few, keep 0.001: a smaller one changes little, and on IMDb it loses a
-    point with soft labels (docs/results/guidance_auto.md).
+    The gradient of a class is a mean over the rows of all classes, so it shrinks with their number: at 0.001 a fit of
+    150 classes ends where it begins. Up to 30 classes a smaller tolerance changes little.
     """
-    if soft:
-        return 2 * _TOLERANCE / classes
     if classes <= _FEW_CLASSES:
         return _TOLERANCE
     return 10 * _TOLERANCE / classes
@@ -112,7 +111,9 @@ def tolerance_of(classes: int, soft: bool = False) -> float:
 
 def fit_parameters(classes: int, soft: bool = False) -> dict[str, object]:
     """Return the key parameter of a step that fits; empty where the tolerance is that of all earlier versions."""
-    tolerance = tolerance_of(classes, soft)
+    if soft:
+        return {"tolerance": f"{_PART_OF_FIRST} of the first gradient"}
+    tolerance = tolerance_of(classes)
     if tolerance == _TOLERANCE:
         return {}
     return {"tolerance": tolerance}
@@ -132,11 +133,9 @@ def fit_logistic(
     square distance from their mean). The penalty scales with the spread: the fit does not depend on the embedder's
     scale. A class without rows gets zero weights and a bias well below the others, which still allows fine-tuning; so
     does every class but the only one with rows. `soft`: a row occurs once for each class, with its probability as
-    weight (see `tolerance_of`).
+    weight.
     """
-    return _fit_own(
-        np.array(vectors), targets, weights, classes, strength, tolerance_of(classes, soft)
-    )
+    return _fit_own(np.array(vectors), targets, weights, classes, strength, soft)
 
 
 def _fit_own(
@@ -145,7 +144,7 @@ def _fit_own(
     weights: NDArray[np.float64],
     classes: int,
     strength: float,
-    tolerance: float,
+    soft: bool,
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Return `fit_logistic` of vectors that the caller owns and that are changed here.
 
@@ -163,6 +162,11 @@ def _fit_own(
     # Not zero, for equal vectors.
     spread = max(float(np.sqrt(np.concatenate(squares).mean())), 1e-12)
     scaled /= spread
+    tolerance = tolerance_of(classes)
+    if soft:
+        tolerance = min(
+            tolerance, _PART_OF_FIRST * _first_gradient(scaled, targets, weights, classes)
+        )
     model = LogisticRegression(C=strength, max_iter=1000, tol=tolerance)
     model.fit(np.asarray(scaled, dtype=np.float32), targets, sample_weight=weights)
     slopes = model.coef_ / spread
@@ -175,6 +179,17 @@ def _fit_own(
     weight[present] = slopes
     bias[present] = offsets
     return weight, bias
+
+
+def _first_gradient(
+    scaled: Matrix, targets: NDArray[np.int64], weights: NDArray[np.float64], classes: int
+) -> float:
+    """Return the largest component of the mean gradient with equal slopes for all classes."""
+    sums = np.zeros((classes, scaled.shape[1]))
+    for part in _parts(len(scaled)):
+        np.add.at(sums, targets[part], weights[part, None] * scaled[part])
+    shares = np.bincount(targets, weights, minlength=classes) / weights.sum()
+    return float(np.abs(sums - shares[:, None] * sums.sum(axis=0)).max() / weights.sum())
 
 
 def probe_accuracy(
@@ -270,15 +285,12 @@ def _fit(
     """Return the head fitted to some rows; a soft row counts for each class with its probability."""
     classes = len(job.rows.classes)
     soft = job.rows.soft
-    tolerance = tolerance_of(classes, soft is not None)
     if soft is None:
-        return _fit_own(
-            vectors[rows], job.targets[rows], weights[rows], classes, strength, tolerance
-        )
+        return _fit_own(vectors[rows], job.targets[rows], weights[rows], classes, strength, False)
     positions, targets = np.nonzero(soft[rows] >= MIN_PROBABILITY)
     parts = soft[rows][positions, targets] * weights[rows][positions]
     return _fit_own(
-        vectors[rows[positions]], targets.astype(np.int64), parts, classes, strength, tolerance
+        vectors[rows[positions]], targets.astype(np.int64), parts, classes, strength, True
     )
 
 

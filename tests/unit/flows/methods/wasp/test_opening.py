@@ -188,8 +188,8 @@ def test_unnamed_classes_leave_the_decision_and_have_measurements_of_their_own()
     for of_means, of_file in zip(unnamed.gains_of_means, unnamed.gains, strict=True):
         assert of_means > of_file
     line, means = opening_lines(unnamed)[1:]
-    assert line.startswith("expect        +2 to +13 points of accuracy over texts alone")
-    assert "+11 to +68 for the class means of the release (release_head of the bundle)" in means
+    assert line.startswith("expect        +2 to +16 points of accuracy over texts alone")
+    assert "+12 to +67 for the class means of the release (release_head of the bundle)" in means
     assert opening_lines(UseDecision(30, 10, SIGMA, unnamed=True)) == opening_lines(
         UseDecision(30, 10, SIGMA)
     )
