@@ -93,8 +93,8 @@ def measure_baseline(tools: Tools, job: BaselineJob) -> tuple[ArtifactRef, str]:
     # Left out where it changes nothing: the keys of smaller runs are those of earlier versions.
     if job.most_texts > MAX_TEXTS:
         parameters["most"] = MAX_TEXTS
-    is_soft = trained.soft is not None and job.student.kind == "linear"
-    parameters |= fit_parameters(len(trained.labels), is_soft)
+    # One arm always learns soft labels.
+    parameters |= fit_parameters(len(trained.labels), soft=job.student.kind == "linear")
     tables = {"samples": trained.written, "zero_shot": job.zero_shot}
     # Left out without a corpus, as in the keys of earlier versions.
     if job.corpus:

@@ -185,9 +185,12 @@ def _first_gradient(
     scaled: Matrix, targets: NDArray[np.int64], weights: NDArray[np.float64], classes: int
 ) -> float:
     """Return the largest component of the mean gradient with equal slopes for all classes."""
-    sums = np.zeros((classes, scaled.shape[1]))
-    for part in _parts(len(scaled)):
-        np.add.at(sums, targets[part], weights[part, None] * scaled[part])
+    from scipy.sparse import csr_matrix
+
+    rows = np.arange(len(scaled))
+    # In single precision: a product with double weights would copy all vectors.
+    shape = (classes, len(scaled))
+    sums = csr_matrix((weights.astype(np.float32), (targets, rows)), shape=shape) @ scaled
     shares = np.bincount(targets, weights, minlength=classes) / weights.sum()
     return float(np.abs(sums - shares[:, None] * sums.sum(axis=0)).max() / weights.sum())
 

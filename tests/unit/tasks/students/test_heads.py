@@ -41,7 +41,7 @@ def many_clouds(classes: int, seed: int, rows: int) -> tuple[np.ndarray, np.ndar
 
 
 @pytest.mark.parametrize("classes", [31, 150, 300])
-def test_a_fit_of_many_classes_goes_on_until_all_are_told_apart(classes):
+def test_a_fit_of_many_classes_goes_on_until_it_recognises_them(classes):
     vectors, targets = many_clouds(classes, 1, 20 * classes)
     weight, bias = fit_logistic(vectors, targets, np.ones(len(targets)), classes, 3.0)
     others, truth = many_clouds(classes, 2, 1000)
