@@ -20,7 +20,7 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from tests.benchmarks.aug_pe.peer import DELTA, EPSILON, IN_FLIGHT, MAX_TOKENS
+from tests.benchmarks.aug_pe.peer import DELTA, EPSILON, IN_FLIGHT, MAX_TOKENS, check
 from tests.benchmarks.embed import short_texts
 from tests.benchmarks.goals import toward
 from tests.benchmarks.race import Line, line
@@ -60,10 +60,29 @@ class Bench:
 
 
 def is_peer_here() -> bool:
-    """Return True if private-evolution can be imported."""
-    if PEER in os.environ:
-        return True
-    return importlib.util.find_spec("pe") is not None
+    """Return True if private-evolution is installed or named by the variable.
+
+    Raises:
+        SystemExit: The variable's folders are not enough to import it: said before half an hour of other benchmarks.
+
+    """
+    if PEER not in os.environ:
+        return importlib.util.find_spec("pe") is not None
+    folders = os.pathsep.join([os.environ[PEER], str(ROOT)])
+    result = subprocess.run(
+        [sys.executable, "-c", f"from {check.__module__} import check; check()"],
+        env=without_settings() | {"PYTHONPATH": folders},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if result.returncode:
+        reason = result.stderr.strip().splitlines()[-1]
+        raise SystemExit(
+            f"{PEER}={os.environ[PEER]}: private-evolution cannot be imported ({reason}); "
+            f"name its clone and the folder of its packages, separated by '{os.pathsep}'."
+        )
+    return True
 
 
 def aug_pe(tiny: bool) -> list[Line]:

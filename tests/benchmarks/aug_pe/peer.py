@@ -81,12 +81,24 @@ def prompts(folder: Path) -> tuple[Path, Path]:
     return folder / "new.json", folder / "variation.json"
 
 
-def run(folder: Path, records: Path, texts: int, iterations: int, model: str) -> None:
-    """Evolve texts by votes for the nearest one, as its example of Yelp with an API does, and save them."""
+def replace_unused() -> None:
+    """Let private-evolution be imported without the packages that a text run does not use."""
     # First, as it looks for some of the packages. Last in the list: a package that is installed is imported.
     import sentence_transformers  # noqa: F401
 
     sys.meta_path.append(Unused())
+
+
+def check() -> None:
+    """Import private-evolution."""
+    replace_unused()
+    import pe.api.text
+    import pe.runner  # noqa: F401
+
+
+def run(folder: Path, records: Path, texts: int, iterations: int, model: str) -> None:
+    """Evolve texts by votes for the nearest one, as its example of Yelp with an API does, and save them."""
+    replace_unused()
     import pandas as pd
     import tiktoken
     from pe.api.text import LLMAugPE

@@ -35,3 +35,12 @@ def test_a_benchmark_gives_finite_positive_ratios(
 def test_nothing_is_measured_without_the_peer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(aug_pe, "is_peer_here", lambda: False)
     assert aug_pe.aug_pe(tiny=True) == []
+
+
+def test_a_peer_that_cannot_be_imported_is_said_before_any_benchmark(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(aug_pe.PEER, str(tmp_path))
+    with pytest.raises(SystemExit, match="private-evolution cannot be imported"):
+        main(["--only", "vote", "--only", "aug_pe"])
+    assert capsys.readouterr().out == ""
