@@ -44,6 +44,9 @@ from tasks.writing.class_balance import Shares
 from tasks.writing.endings import CUT_COLUMNS
 from tasks.writing.texts import read_samples
 
+SHOWN_TOPICS = 6
+"""Words of a class in the report."""
+
 
 def record_of(run: Run, results: RunResults) -> RunRecord:
     """Return the record of a run whose results are complete."""
@@ -63,6 +66,8 @@ def record_of(run: Run, results: RunResults) -> RunRecord:
         sections.append(Section("Discriminator", run.discriminator.sentence))
     if run.config.measures_records and progress.iterations:
         sections.append(_unnoised_section(progress.iterations[-1]))
+    if run.topics is not None:
+        sections.append(_topics_section(tools.artifacts.read_table(run.topics)))
     sections += [corpus_section(tools, card, entry.samples) for entry in run.corpus]
     audits = audits_of_releases(tools.artifacts, audits_of(prepared.guarantee))
     record = RunRecord(
@@ -144,6 +149,17 @@ def _unnoised_figures(prepared: Prepared) -> Iterator[UnnoisedUse]:
         yield UnnoisedUse("FID against the drawn records", "iterations and metrics", setting)
         if prepared.guarantee.of(TeacherAnswersRelease) is not None:
             yield UnnoisedUse("accuracy of the teachers", "iterations and metrics", setting)
+
+
+def _topics_section(topics: pd.DataFrame) -> Section:
+    by_class = topics.groupby("label", sort=False)["term"]
+    words = [f"{label}: {', '.join(terms.head(SHOWN_TOPICS))}" for label, terms in by_class]
+    return Section(
+        "Topics of the classes",
+        "No class name says anything, so prompts after the release described each class by words of earlier texts "
+        "whose vectors are near its released mean (private: computed from the release, no further epsilon). The "
+        f"nearest ones: {'; '.join(words)}.",
+    )
 
 
 def _unnoised_section(last: IterationRecord) -> Section:

@@ -60,6 +60,8 @@ TASK_TEXTS = 10_000
 """Texts of one task: what a model writes beyond them in an iteration is divided among further tasks."""
 DRAWN_TERMS = 10
 """Terms of a private vocabulary in a prompt (AugPE+V of Nagesh et al. 2025)."""
+DRAWN_TOPICS = 3
+"""Words that describe a class in a prompt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,7 @@ class WriteJob(Turn):
     only those of the model `only` if it is set. It writes `copies` of each text (times its column `times`), or without
     copies `count` in total, cycling through the parents. `part`: a separate folder within the iteration. With `seeds`
     each prompt requests its own phrases. With `words`, a table of terms, each prompt for a new text names randomly
-    drawn ones.
+    drawn ones. With `topics`, a table of terms by class, some of those of its class describe it in each prompt.
 
     A job that is one of several tasks of a model and iteration has `count` of their `all_texts` texts; earlier tasks
     write `before` of them.
@@ -110,6 +112,7 @@ class WriteJob(Turn):
     part: FolderName = ""
     seeds: Seeds | None = None
     words: ArtifactRef | None = None
+    topics: ArtifactRef | None = None
     shares: Shares = ()
     before: int = 0
     all_texts: int = 0
@@ -132,7 +135,8 @@ class WritingRequest:
     the selected samples per class, best first; a class without samples uses the zero-shot prompt. `attempts`: number of
     top-up rounds after the first. `earlier`: normalised texts (tasks.writing.cleaning.normalised) already in the
     dataset. `parents`: the texts of each class to vary in turn; empty for new texts. `seeding`: each prompt requests
-    its own phrases instead. `words`: terms of which each prompt for a new text names some, drawn at random.
+    its own phrases instead. `words`: terms of which each prompt for a new text names some, drawn at random. `topics`:
+    words by class of which some describe the class in each prompt.
     """
 
     job: WriteJob
@@ -145,6 +149,7 @@ class WritingRequest:
     parents: Mapping[str, tuple[Parent, ...]] = field(default_factory=dict)
     seeding: Seeding | None = None
     words: tuple[str, ...] = ()
+    topics: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -423,6 +428,8 @@ def _query(request: WritingRequest, label: str, ordinal: int, attempt: int) -> _
 
 def _prompt(request: WritingRequest, call: Call, parent: Parent | None) -> Prompt:
     job = request.job
+    if request.topics:
+        return prompt_for(_described(request, call), call)
     if request.seeding is not None:
         return seeded(job.card, call, request.seeding)
     attribute = ""
@@ -434,6 +441,20 @@ def _prompt(request: WritingRequest, call: Call, parent: Parent | None) -> Promp
     turn = call.draw_ordinal + job.plm_index + job.iteration
     phrase = keyword(job.card, call.label, job.manner, turn)
     return generation_prompt(job.card, call, job.manner, attribute or phrase, parent)
+
+
+def _described(request: WritingRequest, call: Call) -> TaskCard:
+    """Return the task with drawn words in place of the description of the class."""
+    card = request.job.card
+    words = request.topics.get(call.label, ())
+    generator = np.random.default_rng(seed_of("topics", *place_of_draw(call)))
+    order = generator.permutation(len(words))[:DRAWN_TOPICS]
+    description = ", ".join(words[index] for index in order)
+    labels = tuple(
+        replace(label, description=description) if label.name == call.label else label
+        for label in card.labels
+    )
+    return replace(card, labels=labels)
 
 
 def _drawn_terms(request: WritingRequest, call: Call) -> str:

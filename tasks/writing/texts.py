@@ -26,6 +26,7 @@ from tasks.writing.examples import Examples, examples_of
 from tasks.writing.first_answers import Tally
 from tasks.writing.generate import (
     DRAWN_TERMS,
+    DRAWN_TOPICS,
     ROW_TYPES,
     Generated,
     Seeds,
@@ -311,6 +312,11 @@ def _request(tools: Tools, job: WriteJob) -> WritingRequest:
     if job.words is not None:
         words = tools.artifacts.read_table(job.words)["term"].tolist()
         request = replace(request, words=tuple(words))
+    if job.topics is not None:
+        table = tools.artifacts.read_table(job.topics)
+        by_class = table.groupby("label", sort=False)["term"]
+        topics = {str(label): tuple(terms.tolist()) for label, terms in by_class}
+        request = replace(request, topics=topics)
     return request
 
 
@@ -384,6 +390,8 @@ def _optional_parameters(job: WriteJob) -> dict[str, object]:
         }
     if job.words:
         parameters["words"] = [job.words.sha256, DRAWN_TERMS]
+    if job.topics:
+        parameters["topics"] = [job.topics.sha256, DRAWN_TOPICS]
     if job.shares:
         parameters["shares"] = list(job.shares)
     if job.seeds:

@@ -3,11 +3,12 @@
 Hospitals and banks label by code ("queue_3"): a language model cannot know what such a class is about, so that the
 release is its only teacher. The bundled SmolLM2 writes 600 texts for each data set, zero-shot, for classes queue_1,
 queue_2, ... without descriptions. A cell is a data set, a number of private records, epsilon and a seed, which draws
-other records; density, noise and soft labels are the product's. Students learn from the file alone: a linear head on
-MiniLM vectors (`head`), and logistic regression on TF-IDF of words and pairs (`words`). Columns: `without`, labels as
-requested, no private record; `file`, soft labels of the release; `means`, the class means of the release without any
-text, as in the folder release_head of a bundle; `real`, the private records without noise (NOT PRIVATE). Texts,
-vectors and cells in OUT are not made again. The variable WASP_DATA names the folder of the data.
+other records; density, noise, soft labels and topics are the product's. Students learn from the file alone: a linear
+head on MiniLM vectors (`head`), and logistic regression on TF-IDF of words and pairs (`words`). Columns: `without`,
+labels as requested, no private record; `zero-shot`, the same texts with soft labels of the release; `file`, half of
+them and 300 texts whose prompts name words near the release, labelled by it; `means`, the class means of the release
+without any text, as in the folder release_head of a bundle; `real`, the private records without noise (NOT PRIVATE).
+Texts, vectors and cells in OUT are not made again. The variable WASP_DATA names the folder of the data.
 """
 
 import argparse
@@ -35,6 +36,7 @@ from flows.config.task_files import load_task
 from tasks.accounting.integer_noise import calibrate_sums
 from tasks.guidance.density import means_of, move_to_release, relate_to_density
 from tasks.guidance.matching import Density
+from tasks.guidance.topics import nearest_words, words_of
 from tasks.private.density.count import clean_sums
 from tasks.private.density.promise import DensityPrivacy
 from tasks.private.sums import add_noise
@@ -78,19 +80,45 @@ def neutral(card: TaskCard) -> TaskCard:
     return TaskCard(card.name, card.item, labels, max_tokens=card.max_tokens)
 
 
+def writer(folder: Path, max_tokens: int = 64) -> HfModel:
+    """Return the bundled model, whose weights are below a folder."""
+    options = HfOptions(temperature=0.9, max_tokens=max_tokens)
+    return HfModel("smollm2", "smollm2", options, folder / "home")
+
+
 def written(
     card: TaskCard, folder: Path, number: int = TEXTS, max_tokens: int = 64
 ) -> pd.DataFrame:
     """Return `number` zero-shot texts of the bundled model for a task; written on first use."""
     file = folder / f"{card.name}.parquet"
     if not file.exists():
-        options = HfOptions(temperature=0.9, max_tokens=max_tokens)
-        model = HfModel("smollm2", "smollm2", options, folder / "home")
+        model = writer(folder, max_tokens)
         job = WriteJob(plm_index=0, iteration=0, card=card, plm="smollm2", listed=True)
         counts = dict.fromkeys(card.label_names, number // len(card.labels))
         rows = generate(model, WritingRequest(job, counts)).rows
         rows[["text", "label"]].to_parquet(file)
     return pd.read_parquet(file)
+
+
+def guided(card: TaskCard, texts: Rows, density: Density, seed: int, model: HfModel) -> Rows:
+    """Return half of zero-shot texts and as many whose prompts name words of the former near the release."""
+    first = texts.take(np.arange(0, len(texts.texts), 2))
+    words = words_of(first.texts.tolist())
+    embedder = open_embedder("sentence_transformers")
+    table = nearest_words(words, embedder.embed(words), means_of(density))
+    topics = {
+        str(label): tuple(terms.tolist())
+        for label, terms in table.groupby("label", sort=False)["term"]
+    }
+    job = WriteJob(plm_index=0, iteration=1, card=card, plm=model.name, seed=seed, listed=True)
+    counts = dict.fromkeys(card.label_names, len(first.texts) // len(card.labels))
+    rows = generate(model, WritingRequest(job, counts, topics=topics)).rows
+    classes = [card.label_names.index(label) for label in rows["label"]]
+    return Rows(
+        np.concatenate([first.texts, rows["text"].to_numpy(dtype=object)]),
+        np.concatenate([first.classes, np.array(classes, dtype=np.int64)]),
+        np.concatenate([first.vectors, embedder.embed(rows["text"].tolist())]),
+    )
 
 
 def embedded(file: Path, texts: pd.Series) -> NDArray[np.float32]:
@@ -226,13 +254,16 @@ def accuracies(rows: Rows, soft: Floats, test: Rows) -> dict[str, float]:
     return {"head": float(head.mean()), "words": float(words.mean())}
 
 
-def measured(texts: Rows, private: Rows, test: Rows, density: Density) -> dict[str, float]:
-    """Return the columns of a cell that depend on a release."""
+def measured(
+    texts: Rows, file: Rows, private: Rows, test: Rows, density: Density
+) -> dict[str, float]:
+    """Return the columns of a cell that depend on a release; `file`: texts of which some were written after it."""
     nearest = means_of(density).nearest(test.vectors) == np.array(density.labels)[test.classes]
     columns = {"means": float(nearest.mean())}
     certain = np.eye(len(density.labels))[private.classes]
     for name, (rows, soft) in {
-        "file": (texts, labelled(texts, density)),
+        "zero-shot": (texts, labelled(texts, density)),
+        "file": (file, labelled(file, density)),
         "real": (private, certain),
     }.items():
         for student, accuracy in accuracies(rows, soft, test).items():
@@ -243,6 +274,7 @@ def measured(texts: Rows, private: Rows, test: Rows, density: Density) -> dict[s
 def cells(task: str, folder: Path, known: set[tuple[Any, ...]]) -> Iterator[Mapping[str, Any]]:
     """Yield the cells of a data set that are not known."""
     card, texts, train, test = load(task, folder)
+    model = writer(folder)
     asked = np.eye(len(card.labels))[texts.classes]
     without = {f"{name} without": value for name, value in accuracies(texts, asked, test).items()}
     for records in (records for records in ROWS if records <= len(train.texts)):
@@ -254,7 +286,8 @@ def cells(task: str, folder: Path, known: set[tuple[Any, ...]]) -> Iterator[Mapp
                 draws = np.random.default_rng([seed, records])
                 private = train.take(draws.choice(len(train.texts), records, replace=False))
                 density = released(private, card.label_names, epsilon)
-                yield cell | without | measured(texts, private, test, density)
+                file = guided(card, texts, density, seed, model)
+                yield cell | without | measured(texts, file, private, test, density)
 
 
 def main() -> None:

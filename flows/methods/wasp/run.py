@@ -4,9 +4,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from connectors.interfaces.artifacts import ArtifactRef
+from flows.engine.label_advice import has_unnamed
 from flows.engine.run import Run
 from flows.methods.wasp.config import WaspConfig
 from tasks.guidance.density import WeighJob
+from tasks.guidance.topics import find_topics, topics_path
+from tasks.prefect.runtime import run_step
 from tasks.private.density.release import DensityRelease
 from tasks.private.density.step import estimate_density
 from tasks.steps.values import TextTable, Weights
@@ -53,7 +56,36 @@ class WaspRun(Run):
             self.density = self.release(
                 estimate_density, self.payer, density.noise, self.needed, votable
             )
+            if self.needs_topics:
+                topics = run_step(find_topics, self.tools, self.density, votable)
+                self.topics = topics if topics.rows else None
         return self.density
+
+    @property
+    def needs_topics(self) -> bool:
+        """True if no name of a class says anything, unless an earlier version has written texts without topics."""
+        folder = f"runs/{self.tools.run_id}"
+        exists = self.tools.artifacts.exists
+        began = exists(f"{folder}/iteration=1/plan.json") and not exists(
+            topics_path(self.tools.run_id)
+        )
+        return has_unnamed(self.prepared.card.labels) and not began
+
+    def write_jobs(
+        self,
+        iteration: int,
+        weights: Weights,
+        examples: ArtifactRef | None,
+        written: Sequence[TextTable],
+    ) -> list[WriteJob]:
+        """Return the jobs of all PLMs; prompts name words near the release where names of classes say nothing.
+
+        Such prompts show no examples: those of a class are texts that were written without knowing it.
+        """
+        if self.topics is None:
+            return super().write_jobs(iteration, weights, examples, written)
+        jobs = super().write_jobs(iteration, weights, None, written)
+        return [replace(job, topics=self.topics) for job in jobs]
 
     @property
     def least_share(self) -> float:
