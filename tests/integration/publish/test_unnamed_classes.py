@@ -64,7 +64,7 @@ def test_the_report_tells_the_topics_and_one_release_is_charged(finished: Finish
 
 def test_a_repeated_run_reuses_the_topics(finished: Finished) -> None:
     pipeline, run = finished
-    again = pipeline.run(**CHANGES, export={"near_copies": False})
+    again = pipeline.run(**CHANGES, tracking={"experiment": "again"})
     assert again["run_id"] == run["run_id"]
     assert states_of_steps(pipeline.api, again["prefect_run_id"])["find topics"] == "Reused"
     assert pipeline.released() == ["guidance"]
