@@ -1,8 +1,8 @@
 """Step that finds words of which the classes of the private records are, for prompts that have no name to tell.
 
 A number or a code ("queue_3") tells a language model nothing about its class, but the released mean of the class does:
-the words nearest to it are its topic. The words are those that language models have written, and the release chooses
-among them: post-processing, without further budget, and no word of a record.
+the frequent words of the language that are nearest to it are its topic. This is post-processing of the release, without
+further budget, and no word of a record is read.
 """
 
 from collections.abc import Sequence
@@ -12,70 +12,95 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from connectors.interfaces.artifacts import ArtifactRef
+from connectors.interfaces.content_keys import digest
 from tasks.guidance.density import ClassMeans, class_means
 from tasks.private.density.features import body, features_of
 from tasks.steps.reuse import step_key, table_once
 from tasks.steps.step import step
 from tasks.steps.tools import Tools
-from tasks.steps.values import TextTable
-from tasks.writing.texts import content, embed_once, read_samples
+from tasks.writing.texts import embed_once
+
+FREQUENT = 20_000
+"""Words of a language that are searched, the most frequent ones (measured in docs/results/guidance_auto.md)."""
 
 WORDS = 24
 """Words of a class (measured in docs/results/guidance_auto.md)."""
 
-AT_LEAST = 2
-"""Texts that contain a word: a word of one text is often misspelt."""
+CASED_LETTERS, OTHER_LETTERS = 4, 2
+"""Least length of a word, which leaves out most words without content: of an alphabet with capital letters, and else.
 
-WORD = r"[^\W\d_]{4,}"
-"""A word that can be a topic: at least four letters, which leaves out most words without content."""
+Arabic, Hebrew and Devanagari write few vowels as letters, Hangul and Chinese a syllable as one.
+"""
+
+NEAR_LANGUAGES = 9
+"""Largest distance of a language whose list is taken instead, by langcodes: Bosnian is 9 from Serbo-Croatian."""
 
 Floats = NDArray[np.float64]
 
 
 @step("find topics", versions={"topics": 0})
-def find_topics(
-    tools: Tools, density: ArtifactRef, written: Sequence[TextTable]
-) -> tuple[ArtifactRef, str]:
-    """Write topics/words.parquet: for each class (label) the words (term) of `written` nearest to its released mean.
+def find_topics(tools: Tools, density: ArtifactRef, language: str) -> tuple[ArtifactRef, str]:
+    """Write topics.parquet: for each class (label) the words (term) nearest to its released mean, best word first.
 
-    Best word first; no row if the texts repeat no word.
+    `language`: code of one for which `has_words` is True.
     """
-    path = topics_path(tools.run_id)
-    parameters: dict[str, object] = {"words": WORDS, "embedder": tools.embedder.identity}
-    inputs = {"density": density.sha256}
-    inputs["samples"] = content([entry.samples for entry in written])
-    key = step_key("topics", parameters, inputs)
+    parameters: dict[str, object] = {
+        "words": WORDS,
+        "frequent": FREQUENT,
+        "language": language,
+        "embedder": tools.embedder.identity,
+    }
+    key = step_key("topics", parameters, {"density": density.sha256})
 
     def topics() -> pd.DataFrame:
-        texts = read_samples(tools, written, ["sample_id", "text"])["text"].tolist()
-        words = words_of(texts)
-        means = class_means(tools.artifacts, density)
-        if not words:
-            return pd.DataFrame({"label": [], "term": []}, dtype="str")
-        target = f"runs/{tools.run_id}/topics/vectors.parquet", key
-        vectors, _ = embed_once(tools, tools.embedder, lambda: words, target, "embed words")
-        return nearest_words(words, np.asarray(tools.artifacts.read_matrix(vectors)), means)
+        words = frequent_words(language)
+        vectors = np.asarray(tools.artifacts.read_matrix(_vectors(tools, words)))
+        return nearest_words(words, vectors, class_means(tools.artifacts, density))
 
-    return table_once(tools.artifacts, path, key, topics)
+    return table_once(tools.artifacts, topics_path(tools.run_id), key, topics)
+
+
+def _vectors(tools: Tools, words: list[str]) -> ArtifactRef:
+    key = step_key("embed", {"embedder": tools.embedder.identity}, {"words": digest(words)})
+    # All runs of a state folder share them: they depend on the language and the encoder alone.
+    target = f"embeddings/words/{key.key[:32]}.parquet", key
+    return embed_once(tools, tools.embedder, lambda: words, target, "embed words")[0]
 
 
 def topics_path(run_id: str) -> str:
     """Return the path of a run's topics, relative to the state folder."""
-    return f"runs/{run_id}/topics/words.parquet"
+    return f"runs/{run_id}/topics.parquet"
 
 
-def words_of(texts: Sequence[str]) -> list[str]:
-    """Return the different words of texts in alphabetical order, in lower case."""
-    from sklearn.feature_extraction.text import CountVectorizer
+def has_words(language: str) -> bool:
+    """Return True if frequent words of a language, a code of ISO 639-1, are known."""
+    return bool(_list_of(language))
 
-    reader = CountVectorizer(token_pattern=WORD, binary=True)
-    try:
-        counts = np.asarray(reader.fit_transform(texts).sum(axis=0)).ravel()
-    except ValueError:
-        # No text has a word.
-        return []
-    names = reader.get_feature_names_out()
-    return [str(word) for word in names[counts >= AT_LEAST]]
+
+def frequent_words(language: str) -> list[str]:
+    """Return frequent words of a language that can be a topic, most frequent first; LookupError without a list."""
+    import wordfreq
+
+    # Of a language without a list, the library returns the words of another one.
+    name = _list_of(language)
+    if not name:
+        raise LookupError(f"no list of words of the language '{language}'")
+    words = wordfreq.top_n_list(name, FREQUENT)
+    return [word for word in words if _can_be_topic(word)]
+
+
+def _list_of(language: str) -> str:
+    import langcodes
+    import wordfreq
+
+    known = list(wordfreq.available_languages())
+    name, _ = langcodes.closest_match(language, known, max_distance=NEAR_LANGUAGES)
+    return name if name in known else ""
+
+
+def _can_be_topic(word: str) -> bool:
+    least = CASED_LETTERS if word.upper() != word.lower() else OTHER_LETTERS
+    return len(word) >= least and not any(letter.isdigit() for letter in word)
 
 
 def nearest_words(

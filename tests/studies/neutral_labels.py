@@ -5,8 +5,9 @@ release is its only teacher. The bundled SmolLM2 writes 600 texts for each data 
 queue_2, ... without descriptions. A cell is a data set, a number of private records, epsilon and a seed, which draws
 other records; density, noise, soft labels and topics are the product's. Students learn from the file alone: a linear
 head on MiniLM vectors (`head`), and logistic regression on TF-IDF of words and pairs (`words`). Columns: `without`,
-labels as requested, no private record; `zero-shot`, the same texts with soft labels of the release; `file`, half of
-them and 300 texts whose prompts name words near the release, labelled by it; `means`, the class means of the release
+labels as requested, no private record; `zero-shot`, the same texts with soft labels of the release; `file`, a fifth of
+them, as many as a run of five iterations writes before its release, and texts whose prompts name words near the
+release, four of each prompt as a new configuration has it, all labelled by it; `means`, the class means of the release
 without any text, as in the folder release_head of a bundle; `real`, the private records without noise (NOT PRIVATE).
 Texts, vectors and cells in OUT are not made again. The variable WASP_DATA names the folder of the data.
 """
@@ -16,6 +17,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +32,14 @@ from scipy.special import log_softmax
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from connectors.embedders.registry import open_embedder
+from connectors.interfaces.languages import ENGLISH
 from connectors.models.transformers.model import HfModel
 from connectors.models.transformers.options import HfOptions
 from flows.config.task_files import load_task
 from tasks.accounting.integer_noise import calibrate_sums
 from tasks.guidance.density import means_of, move_to_release, relate_to_density
 from tasks.guidance.matching import Density
-from tasks.guidance.topics import nearest_words, words_of
+from tasks.guidance.topics import frequent_words, nearest_words
 from tasks.private.density.count import clean_sums
 from tasks.private.density.promise import DensityPrivacy
 from tasks.private.sums import add_noise
@@ -51,7 +54,8 @@ TASKS = ("banking10", "dbpedia14", "yelp_category", "yelp_rating", "imdb")
 ROWS = (300, 1000)
 EPSILONS = (1.0, 4.0)
 SEEDS = range(5)
-TEXTS = 600
+TEXTS, ITERATIONS = 600, 5
+TEXTS_PER_PROMPT = 4
 TEST_ROWS = 800
 STRENGTH = 10.0
 """Inverse penalty of the student of words."""
@@ -101,24 +105,40 @@ def written(
 
 
 def guided(card: TaskCard, texts: Rows, density: Density, seed: int, model: HfModel) -> Rows:
-    """Return half of zero-shot texts and as many whose prompts name words of the former near the release."""
-    first = texts.take(np.arange(0, len(texts.texts), 2))
-    words = words_of(first.texts.tolist())
-    embedder = open_embedder("sentence_transformers")
-    table = nearest_words(words, embedder.embed(words), means_of(density))
+    """Return `texts` and those that complete them to `TEXTS`, whose prompts name words near the release."""
+    table = nearest_words(frequent_words(card.language), vectors_of_words(), means_of(density))
     topics = {
         str(label): tuple(terms.tolist())
         for label, terms in table.groupby("label", sort=False)["term"]
     }
-    job = WriteJob(plm_index=0, iteration=1, card=card, plm=model.name, seed=seed, listed=True)
-    counts = dict.fromkeys(card.label_names, len(first.texts) // len(card.labels))
-    rows = generate(model, WritingRequest(job, counts, topics=topics)).rows
-    classes = [card.label_names.index(label) for label in rows["label"]]
-    return Rows(
-        np.concatenate([first.texts, rows["text"].to_numpy(dtype=object)]),
-        np.concatenate([first.classes, np.array(classes, dtype=np.int64)]),
-        np.concatenate([first.vectors, embedder.embed(rows["text"].tolist())]),
+    job = WriteJob(
+        plm_index=0,
+        iteration=1,
+        card=card,
+        plm=model.name,
+        seed=seed,
+        listed=True,
+        texts_per_prompt=TEXTS_PER_PROMPT,
     )
+    each = (TEXTS - len(texts.texts)) // len(card.labels)
+    request = WritingRequest(job, dict.fromkeys(card.label_names, each), topics=topics)
+    rows = generate(model, request).rows
+    classes = [card.label_names.index(label) for label in rows["label"]]
+    vectors = open_embedder("sentence_transformers").embed(rows["text"].tolist())
+    return Rows(
+        np.concatenate([texts.texts, rows["text"].to_numpy(dtype=object)]),
+        np.concatenate([texts.classes, np.array(classes, dtype=np.int64)]),
+        np.concatenate([texts.vectors, vectors]),
+    )
+
+
+@cache
+def vectors_of_words() -> NDArray[np.float32]:
+    """Return the MiniLM vectors of all English words of which topics are chosen."""
+    vectors: NDArray[np.float32] = open_embedder("sentence_transformers").embed(
+        frequent_words(ENGLISH)
+    )
+    return vectors
 
 
 def embedded(file: Path, texts: pd.Series) -> NDArray[np.float32]:
@@ -275,6 +295,7 @@ def cells(task: str, folder: Path, known: set[tuple[Any, ...]]) -> Iterator[Mapp
     """Yield the cells of a data set that are not known."""
     card, texts, train, test = load(task, folder)
     model = writer(folder)
+    first = texts.take(np.arange(0, len(texts.texts), ITERATIONS))
     asked = np.eye(len(card.labels))[texts.classes]
     without = {f"{name} without": value for name, value in accuracies(texts, asked, test).items()}
     for records in (records for records in ROWS if records <= len(train.texts)):
@@ -286,7 +307,7 @@ def cells(task: str, folder: Path, known: set[tuple[Any, ...]]) -> Iterator[Mapp
                 draws = np.random.default_rng([seed, records])
                 private = train.take(draws.choice(len(train.texts), records, replace=False))
                 density = released(private, card.label_names, epsilon)
-                file = guided(card, texts, density, seed, model)
+                file = guided(card, first, density, seed, model)
                 yield cell | without | measured(texts, file, private, test, density)
 
 

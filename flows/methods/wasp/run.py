@@ -8,7 +8,7 @@ from flows.engine.label_advice import has_unnamed
 from flows.engine.run import Run
 from flows.methods.wasp.config import WaspConfig
 from tasks.guidance.density import WeighJob
-from tasks.guidance.topics import find_topics, topics_path
+from tasks.guidance.topics import find_topics, has_words, topics_path
 from tasks.prefect.runtime import run_step
 from tasks.private.density.release import DensityRelease
 from tasks.private.density.step import estimate_density
@@ -57,19 +57,23 @@ class WaspRun(Run):
                 estimate_density, self.payer, density.noise, self.needed, votable
             )
             if self.needs_topics:
-                topics = run_step(find_topics, self.tools, self.density, votable)
-                self.topics = topics if topics.rows else None
+                language = self.prepared.card.language
+                self.topics = run_step(find_topics, self.tools, self.density, language)
         return self.density
 
     @property
     def needs_topics(self) -> bool:
-        """True if no name of a class says anything, unless an earlier version has written texts without topics."""
+        """True if no name of a class says anything and words of the language are known.
+
+        Not if an earlier version has written texts without topics: its prompts stay, so that its texts do.
+        """
         folder = f"runs/{self.tools.run_id}"
         exists = self.tools.artifacts.exists
         began = exists(f"{folder}/iteration=1/plan.json") and not exists(
             topics_path(self.tools.run_id)
         )
-        return has_unnamed(self.prepared.card.labels) and not began
+        card = self.prepared.card
+        return has_unnamed(card.labels) and has_words(card.language) and not began
 
     def write_jobs(
         self,

@@ -40,7 +40,7 @@ def test_prompts_after_the_release_name_words_near_their_class_and_show_no_examp
 ) -> None:
     pipeline, run = finished
     folder = pipeline.home / "runs" / run["run_id"]
-    topics = pd.read_parquet(folder / "topics" / "words.parquet")
+    topics = pd.read_parquet(folder / "topics.parquet")
     assert set(topics["label"]) == set(QUEUES)
     first = prompts_of(folder, 0)
     assert first["text"].nunique() <= 2 * len(QUEUES)
@@ -71,20 +71,21 @@ def test_a_repeated_run_reuses_the_topics(finished: Finished) -> None:
 
 
 @pytest.mark.parametrize(
-    ("labels", "stored", "needed"),
+    ("labels", "language", "stored", "needed"),
     [
-        (("queue_1", "queue_2"), (), True),
-        (("refund", "delivery"), (), False),
-        (("queue_1", "queue_2"), ("iteration=1/plan.json",), False),
-        (("queue_1", "queue_2"), ("iteration=1/plan.json", "topics/words.parquet"), True),
+        (("queue_1", "queue_2"), "de", (), True),
+        (("refund", "delivery"), "en", (), False),
+        (("queue_1", "queue_2"), "sw", (), False),
+        (("queue_1", "queue_2"), "en", ("iteration=1/plan.json",), False),
+        (("queue_1", "queue_2"), "en", ("iteration=1/plan.json", "topics.parquet"), True),
     ],
-    ids=["unnamed", "named", "begun-by-an-earlier-version", "begun-by-this-version"],
+    ids=["unnamed", "named", "no-words", "begun-by-an-earlier-version", "begun-by-this-version"],
 )
 def test_only_new_runs_of_unnamed_classes_need_topics(
-    labels: tuple[str, ...], stored: tuple[str, ...], needed: bool
+    labels: tuple[str, ...], language: str, stored: tuple[str, ...], needed: bool
 ) -> None:
     files = {f"runs/r1/{name}" for name in stored}
-    card = SimpleNamespace(labels=tuple(Label(name) for name in labels))
+    card = SimpleNamespace(labels=tuple(Label(name) for name in labels), language=language)
     artifacts = SimpleNamespace(exists=files.__contains__)
     run = SimpleNamespace(
         tools=SimpleNamespace(run_id="r1", artifacts=artifacts), prepared=SimpleNamespace(card=card)

@@ -9,7 +9,7 @@ import pytest
 from connectors.interfaces.models import Completion, Keep, keep_nothing
 from connectors.interfaces.prompts import Prompt
 from tasks.guidance.density import ClassMeans
-from tasks.guidance.topics import WORDS, nearest_words, words_of
+from tasks.guidance.topics import FREQUENT, WORDS, frequent_words, has_words, nearest_words
 from tasks.private.density.features import body, features_of
 from tasks.writing.generate import WriteJob, WritingRequest, generate
 from tasks.writing.prompts import Label, TaskCard
@@ -19,20 +19,34 @@ TOPICS = {"queue_1": ("router", "cable", "signal", "modem"), "queue_2": ("invoic
 
 
 @pytest.mark.parametrize(
-    ("texts", "words"),
+    ("language", "topic", "others"),
     [
-        (
-            ["The Router is red", "a router, 2 cables", "Überweisung", "überweisung!"],
-            ["router", "überweisung"],
-        ),
-        (["one of us", "red red red"], []),
-        (["", "  "], []),
-        ([], []),
+        ("en", "refund", ["the", "12th", "cat"]),
+        ("de", "rechnung", ["und", "arzt1", "invoice"]),
+        ("ru", "больница", ["как"]),
+        ("hr", "bolnica", ["kao"]),
+        ("no", "sykehus", ["ikke1", "til"]),
+        ("ar", "مستشفى", ["ب"]),
+        ("hi", "अस्पताल", []),
+        ("ko", "병원", ["그"]),
+        ("zh", "医院", ["的"]),
     ],
-    ids=["letters", "short-or-once", "blank", "none"],
 )
-def test_words_are_those_that_two_texts_have(texts: list[str], words: list[str]) -> None:
-    assert words_of(texts) == words
+def test_frequent_words_are_those_of_the_language(
+    language: str, topic: str, others: list[str]
+) -> None:
+    words = frequent_words(language)
+    assert topic in words
+    assert not set(others) & set(words)
+    assert 3000 < len(words) <= FREQUENT
+    assert len(set(words)) == len(words)
+
+
+@pytest.mark.parametrize("language", ["sw", "th", "gl", "xx"])
+def test_no_language_gets_the_words_of_another_one(language: str) -> None:
+    assert not has_words(language)
+    with pytest.raises(LookupError, match="no list of words"):
+        frequent_words(language)
 
 
 def test_the_words_of_a_class_point_where_its_mean_does() -> None:
