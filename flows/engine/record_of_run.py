@@ -45,7 +45,7 @@ from tasks.writing.endings import CUT_COLUMNS
 from tasks.writing.texts import read_samples
 
 SHOWN_TOPICS = 6
-"""Words of a class in the report."""
+"""Terms of a class in the report."""
 
 
 def record_of(run: Run, results: RunResults) -> RunRecord:
@@ -156,8 +156,8 @@ def _topics_section(topics: pd.DataFrame) -> Section:
     words = [f"{label}: {', '.join(terms.head(SHOWN_TOPICS))}" for label, terms in by_class]
     return Section(
         "Topics of the classes",
-        "No class name says anything, so prompts after the release described each class by words of earlier texts "
-        "whose vectors are near its released mean (private: computed from the release, no further epsilon). The "
+        "No class name says anything, so prompts after the release described each class by frequent words of the "
+        "language whose vectors are near its released mean (computed from the release, no further epsilon). The "
         f"nearest ones: {'; '.join(words)}.",
     )
 

@@ -91,7 +91,7 @@ class Run:
     soft: ArtifactRef | None = None
     """Soft labels of the final texts, once they exist."""
     topics: ArtifactRef | None = None
-    """Words of each class, chosen by the release, where no name of a class says anything."""
+    """Terms of each class, chosen by the release, where no name of a class says anything."""
     corpus: tuple[TextTable, ...] = ()
     """Texts of the public corpus, once the release has labelled them; empty without a corpus."""
     measured: tuple[TextTable, ...] = ()

@@ -21,10 +21,10 @@ from tasks.steps.tools import Tools
 from tasks.writing.texts import embed_once
 
 FREQUENT = 20_000
-"""Words of a language that are searched, the most frequent ones (measured in docs/results/guidance_auto.md)."""
+"""Terms of a language that are searched, the most frequent ones (measured in docs/results/guidance_auto.md)."""
 
 WORDS = 24
-"""Words of a class (measured in docs/results/guidance_auto.md)."""
+"""Terms of a class (measured in docs/results/guidance_auto.md)."""
 
 CASED_LETTERS, OTHER_LETTERS = 4, 2
 """Least length of a word, which leaves out most words without content: of an alphabet with capital letters, and else.
@@ -40,7 +40,7 @@ Floats = NDArray[np.float64]
 
 @step("find topics", versions={"topics": 0})
 def find_topics(tools: Tools, density: ArtifactRef, language: str) -> tuple[ArtifactRef, str]:
-    """Write topics.parquet: for each class (label) the words (term) nearest to its released mean, best word first.
+    """Write topics.parquet: for each class (label) the terms nearest to its released mean, best word first.
 
     `language`: code of one for which `has_words` is True.
     """
@@ -73,18 +73,18 @@ def topics_path(run_id: str) -> str:
 
 
 def has_words(language: str) -> bool:
-    """Return True if frequent words of a language, a code of ISO 639-1, are known."""
+    """Return True if frequent terms of a language, a code of ISO 639-1, are known."""
     return bool(_list_of(language))
 
 
 def frequent_words(language: str) -> list[str]:
-    """Return frequent words of a language that can be a topic, most frequent first; LookupError without a list."""
+    """Return frequent terms of a language that can be a topic, most frequent first; LookupError without a list."""
     import wordfreq
 
-    # Of a language without a list, the library returns the words of another one.
+    # Of a language without a list, the library returns that of another one.
     name = _list_of(language)
     if not name:
-        raise LookupError(f"no list of words of the language '{language}'")
+        raise LookupError(f"no list of terms of the language '{language}'")
     words = wordfreq.top_n_list(name, FREQUENT)
     return [word for word in words if _can_be_topic(word)]
 
@@ -108,7 +108,7 @@ def nearest_words(
 ) -> pd.DataFrame:
     """Return the `WORDS` words with the largest cosines to the mean of each class: label, term; best first.
 
-    `vectors` (words, dimension). Words and means are centred: what all words, or all classes, have in common is no
+    `vectors` (words, dimension). Terms and means are centred: what all of them, or all classes, have in common is no
     topic of one class.
     """
     points = body(features_of(vectors))

@@ -61,7 +61,7 @@ TASK_TEXTS = 10_000
 DRAWN_TERMS = 10
 """Terms of a private vocabulary in a prompt (AugPE+V of Nagesh et al. 2025)."""
 DRAWN_TOPICS = 3
-"""Words that describe a class in a prompt."""
+"""Terms that describe a class in a prompt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ class WritingRequest:
     top-up rounds after the first. `earlier`: normalised texts (tasks.writing.cleaning.normalised) already in the
     dataset. `parents`: the texts of each class to vary in turn; empty for new texts. `seeding`: each prompt requests
     its own phrases instead. `words`: terms of which each prompt for a new text names some, drawn at random. `topics`:
-    words by class of which some describe the class in each prompt.
+    terms by class of which some describe the class in each prompt.
     """
 
     job: WriteJob
@@ -444,7 +444,7 @@ def _prompt(request: WritingRequest, call: Call, parent: Parent | None) -> Promp
 
 
 def _described(request: WritingRequest, call: Call) -> TaskCard:
-    """Return the task with drawn words in place of the description of the class."""
+    """Return the task with drawn terms in place of the description of the class."""
     card = request.job.card
     words = request.topics.get(call.label, ())
     generator = np.random.default_rng(seed_of("topics", *place_of_draw(call)))

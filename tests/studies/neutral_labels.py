@@ -134,7 +134,7 @@ def guided(card: TaskCard, texts: Rows, density: Density, seed: int, model: HfMo
 
 @cache
 def vectors_of_words() -> NDArray[np.float32]:
-    """Return the MiniLM vectors of all English words of which topics are chosen."""
+    """Return the MiniLM vectors of all English terms of which topics are chosen."""
     vectors: NDArray[np.float32] = open_embedder("sentence_transformers").embed(
         frequent_words(ENGLISH)
     )

@@ -63,7 +63,7 @@ class WaspRun(Run):
 
     @property
     def needs_topics(self) -> bool:
-        """True if no name of a class says anything and words of the language are known.
+        """True if no name of a class says anything and terms of the language are known.
 
         Not if an earlier version has written texts without topics: its prompts stay, so that its texts do.
         """
@@ -82,7 +82,7 @@ class WaspRun(Run):
         examples: ArtifactRef | None,
         written: Sequence[TextTable],
     ) -> list[WriteJob]:
-        """Return the jobs of all PLMs; prompts name words near the release where names of classes say nothing.
+        """Return the jobs of all PLMs; prompts name terms near the release where names of classes say nothing.
 
         Such prompts show no examples: those of a class are texts that were written without knowing it.
         """

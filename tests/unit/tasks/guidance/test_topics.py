@@ -1,4 +1,4 @@
-"""Words near a released class mean: from the texts alone, the right ones, drawn anew for each prompt."""
+"""Terms near a released class mean: of the right language, the right ones, drawn anew for each prompt."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -43,9 +43,9 @@ def test_frequent_words_are_those_of_the_language(
 
 
 @pytest.mark.parametrize("language", ["sw", "th", "gl", "xx"])
-def test_no_language_gets_the_words_of_another_one(language: str) -> None:
+def test_no_language_gets_the_terms_of_another_one(language: str) -> None:
     assert not has_words(language)
-    with pytest.raises(LookupError, match="no list of words"):
+    with pytest.raises(LookupError, match="no list of terms"):
         frequent_words(language)
 
 
