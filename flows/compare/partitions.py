@@ -19,11 +19,13 @@ from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.json_values import Json
 from connectors.interfaces.rows import RowsRef
 from connectors.models.base.processes import is_running, process_name
-from connectors.security.signing import public_line
+from connectors.security.signing import open_signing_key, public_line, public_pem
 from flows.compare.config import PartitionChoice
 from flows.config.base import AnyConfig
 from flows.config.paths import resolve_path
+from flows.engine.parties import read_registry
 from flows.federation.local_parties import EXAMPLES, PARTY_FILE, REGISTRY, partition
+from flows.runtime.state_folder import COORDINATOR_KEY, state_folder
 from flows.runtime.terminal_progress import display
 from tasks.private.parties.partition import Partition
 
@@ -92,6 +94,8 @@ def require_partition(
         return
     if registry.exists():
         _require_equal(registry.parent, config, choice)
+        if number is not None:
+            _require_own(registry)
     elif number is None:
         raise _missing(registry)
     elif registry.name != REGISTRY:
@@ -179,6 +183,20 @@ def _require_equal(folder: Path, config: AnyConfig, choice: PartitionChoice | No
             f"partition: {folder} was divided with {name} {before.get(name)!r}, not {now[name]!r}. Name another folder "
             f"in parties.registry and parties.exchange, or restore {name}."
         )
+
+
+def _require_own(registry: Path) -> None:
+    """Raise ConfigError for parties on this machine that accept the plans of another state folder alone."""
+    home = state_folder()
+    _, coordinator = read_registry(registry)
+    # Not opened where it does not exist: a plan makes no key.
+    exists = (home / "private" / f"{COORDINATOR_KEY}.key").exists()
+    if exists and public_pem(open_signing_key(home, COORDINATOR_KEY)) == coordinator:
+        return
+    raise ConfigError(
+        f"parties.registry: the parties of {registry} belong to another state folder than {home} and would refuse its "
+        f"plans. Set WASP_HOME to that folder, or move {registry.parent} away: the rows are then divided anew."
+    )
 
 
 def _settings(config: AnyConfig, choice: PartitionChoice) -> Json:

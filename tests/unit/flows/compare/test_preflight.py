@@ -13,6 +13,7 @@ from connectors.interfaces.errors import ConfigError
 from connectors.models.transformers import hub_files, model_sizes
 from connectors.models.vendors.anthropic import AnthropicModel
 from connectors.models.vendors.openai import OpenAIModel
+from connectors.security.signing import open_signing_key
 from flows.compare import text
 from flows.compare.cells import cells_of
 from flows.compare.config import CompareConfig
@@ -22,6 +23,7 @@ from flows.compare.preflight import checked_cells
 from flows.compare.values import planned
 from flows.config.files import check_config
 from flows.engine.parties import read_registry
+from flows.runtime.state_folder import COORDINATOR_KEY
 from tests.support.runs.pipeline import SMALL, Pipeline, written
 from tests.support.servers.hub import REMOTE_CODE, HubModel, hub_of
 from tests.support.servers.vendor import VendorServer
@@ -318,6 +320,25 @@ def test_a_folder_of_parties_is_made_once_and_complete(home: Path, tmp_path: Pat
     columns = [{"name": "all", "partition": {"path": "rows.csv", "take": 40}}]
     (problem, _) = planned(federated(tmp_path, local_parties=3, columns=columns))["problems"]
     assert "desk-0 was divided with take 30, not 40. Name another folder" in problem
+
+
+def test_parties_of_another_state_folder_are_a_problem(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = federated(tmp_path, local_parties=3)
+    for cell in cells_of(config):
+        make_partition(cell.config, cell.partition, 3, cell.seed)
+    assert planned(config)["problems"] == []
+    other = tmp_path / "other"
+    monkeypatch.setenv("WASP_HOME", str(other))
+    (problem, _) = planned(config)["problems"]
+    assert f"desk-0/parties.yaml belong to another state folder than {other}" in problem
+    assert f"move {tmp_path / 'parties' / 'desk-0'} away" in problem
+    assert not list(other.rglob("*.key")), "a plan makes no key"
+    open_signing_key(other, COORDINATOR_KEY)
+    assert len(planned(config)["problems"]) == 2
+    # Parties elsewhere have a registry that somebody else wrote: the run says what to write into it.
+    assert planned(federated(tmp_path))["problems"] == []
 
 
 @pytest.mark.parametrize("table", ["table_2", "table_10"])
