@@ -182,6 +182,9 @@ def _key(flow: str, config: RunConfig) -> str:
     # Only with fits that differ from those of earlier versions: other cells keep their keys.
     if fit := fit_parameters(len(load_task(config.task).labels), config.labels_texts):
         parts.append(fit)
+    # Earlier versions wrote such texts without topics.
+    if config.finds_topics:
+        parts.append("topics")
     return digest(parts)
 
 

@@ -157,6 +157,11 @@ class AnyConfig(Strict):
         """True if the run also measures figures that need its records without noise (NOT PRIVATE)."""
         return self.evaluation.unnoised_figures and self.private is not None
 
+    @property
+    def finds_topics(self) -> bool:
+        """True if prompts describe the classes by terms that a release chose."""
+        return False
+
     def without_rows(self) -> Self:
         """Return the configuration of a run that opens no private rows; the same if it has none."""
         return self

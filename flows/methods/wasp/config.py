@@ -16,6 +16,7 @@ from flows.config.task_files import load_task
 from flows.engine.label_advice import has_unnamed
 from flows.methods.wasp.calibration import calibrated
 from flows.methods.wasp.opening import UseDecision
+from tasks.guidance.topics import has_words
 
 
 class WaspConfig(RunConfig):
@@ -124,6 +125,15 @@ class WaspConfig(RunConfig):
     def has_unnamed_classes(self) -> bool:
         """True if all class names are numbers or codes without descriptions."""
         return has_unnamed(load_task(self.task).labels)
+
+    @property
+    def finds_topics(self) -> bool:
+        """True if terms near a released density describe the classes in prompts: no class name says anything."""
+        return (
+            self.method.releases_density
+            and self.has_unnamed_classes
+            and has_words(load_task(self.task).language)
+        )
 
     @property
     def classes(self) -> int:

@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from connectors.interfaces.artifacts import ArtifactRef
-from flows.engine.label_advice import has_unnamed
 from flows.engine.run import Run
 from flows.methods.wasp.config import WaspConfig
 from tasks.guidance.density import WeighJob
-from tasks.guidance.topics import find_topics, has_words, topics_path
+from tasks.guidance.topics import find_topics, topics_path
 from tasks.prefect.runtime import run_step
 from tasks.private.density.release import DensityRelease
 from tasks.private.density.step import estimate_density
@@ -63,17 +62,11 @@ class WaspRun(Run):
 
     @property
     def needs_topics(self) -> bool:
-        """True if no name of a class says anything and terms of the language are known.
-
-        Not if an earlier version has written texts without topics: its prompts stay, so that its texts do.
-        """
+        """True if prompts describe the classes, unless an earlier version has written texts of this run without it."""
         folder = f"runs/{self.tools.run_id}"
         exists = self.tools.artifacts.exists
-        began = exists(f"{folder}/iteration=1/plan.json") and not exists(
-            topics_path(self.tools.run_id)
-        )
-        card = self.prepared.card
-        return has_unnamed(card.labels) and has_words(card.language) and not began
+        began = exists(f"{folder}/iteration=1/plan.json")
+        return self.config.finds_topics and (not began or exists(topics_path(self.tools.run_id)))
 
     def write_jobs(
         self,

@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 from flows.methods.wasp.run import WaspRun
-from tasks.writing.prompts import Label
 from tests.integration.publish.test_public_corpus import QUEUES
 from tests.support.runs.pipeline import Pipeline
 from tests.support.runs.served_flow import states_of_steps
@@ -71,23 +70,22 @@ def test_a_repeated_run_reuses_the_topics(finished: Finished) -> None:
 
 
 @pytest.mark.parametrize(
-    ("labels", "language", "stored", "needed"),
+    ("finds", "stored", "needed"),
     [
-        (("queue_1", "queue_2"), "de", (), True),
-        (("refund", "delivery"), "en", (), False),
-        (("queue_1", "queue_2"), "sw", (), False),
-        (("queue_1", "queue_2"), "en", ("iteration=1/plan.json",), False),
-        (("queue_1", "queue_2"), "en", ("iteration=1/plan.json", "topics.parquet"), True),
+        (True, (), True),
+        (False, (), False),
+        (True, ("iteration=1/plan.json",), False),
+        (True, ("iteration=1/plan.json", "topics.parquet"), True),
     ],
-    ids=["unnamed", "named", "no-words", "begun-by-an-earlier-version", "begun-by-this-version"],
+    ids=["new", "none", "begun-by-an-earlier-version", "begun-by-this-version"],
 )
-def test_only_new_runs_of_unnamed_classes_need_topics(
-    labels: tuple[str, ...], language: str, stored: tuple[str, ...], needed: bool
+def test_a_run_of_an_earlier_version_keeps_its_prompts(
+    finds: bool, stored: tuple[str, ...], needed: bool
 ) -> None:
     files = {f"runs/r1/{name}" for name in stored}
-    card = SimpleNamespace(labels=tuple(Label(name) for name in labels), language=language)
     artifacts = SimpleNamespace(exists=files.__contains__)
     run = SimpleNamespace(
-        tools=SimpleNamespace(run_id="r1", artifacts=artifacts), prepared=SimpleNamespace(card=card)
+        tools=SimpleNamespace(run_id="r1", artifacts=artifacts),
+        config=SimpleNamespace(finds_topics=finds),
     )
     assert WaspRun.needs_topics.fget(run) == needed  # type: ignore[attr-defined]

@@ -15,6 +15,7 @@ from flows.compare.config import CompareConfig
 from flows.compare.values import comparison_of, planned, shown_metrics
 from flows.config.extends import find_config
 from flows.config.files import check_config, load_config
+from flows.methods.wasp.config import WaspConfig
 from flows.runtime.stores import open_ledger
 from tasks.metrics.comparison import CellResult
 from tasks.reporting.run_summary import RunSummary
@@ -103,6 +104,17 @@ def test_only_soft_labels_and_many_classes_have_the_tolerance_of_fits_in_their_k
     before = [[entry.key for entry in cells_of(config)] for config in configs]
     assert keys[0] == before[0]
     assert not set(keys[1]) & set(before[1])
+
+
+def test_a_cell_with_topics_is_another_one_than_that_of_an_earlier_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = {"task": "support_queues", "method.guidance": "kernel"}
+    configs = [compared(tmp_path, set=values) for values in ({"method.votes": 2}, shared)]
+    named, unnamed = ({entry.key for entry in cells_of(config)} for config in configs)
+    monkeypatch.setattr(WaspConfig, "finds_topics", False)
+    assert {entry.key for entry in cells_of(configs[0])} == named
+    assert not {entry.key for entry in cells_of(configs[1])} & unnamed
 
 
 def test_settings_are_equal_on_every_machine_and_in_every_version(

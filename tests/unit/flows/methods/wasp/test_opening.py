@@ -230,3 +230,25 @@ def test_a_task_file_says_whether_its_classes_are_named(
     task.write_text(yaml.safe_dump({"name": "desk", "item": "message", "labels": labels}))
     loaded = load_config(WaspConfig, DEMO, [f"task={task}"])
     assert loaded.has_unnamed_classes == unnamed
+    assert loaded.finds_topics == unnamed
+
+
+@pytest.mark.parametrize(
+    ("changes", "finds"),
+    [
+        ({"language": "de"}, True),
+        ({"language": "sw"}, False),
+        ({"guidance": "votes"}, False),
+    ],
+    ids=str,
+)
+def test_topics_need_a_density_and_terms_of_the_language(
+    tmp_path: Path, changes: dict[str, str], finds: bool
+) -> None:
+    task = tmp_path / "task.yaml"
+    labels = [{"name": "queue_1"}, {"name": "queue_2"}]
+    language = changes.get("language", "en")
+    content = {"name": "desk", "item": "message", "language": language, "labels": labels}
+    task.write_text(yaml.safe_dump(content))
+    options = [f"task={task}", f"method.guidance={changes.get('guidance', 'auto')}"]
+    assert load_config(WaspConfig, DEMO, options).finds_topics == finds
