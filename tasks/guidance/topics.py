@@ -26,6 +26,9 @@ FREQUENT = 20_000
 WORDS = 24
 """Terms of a class (measured in docs/results/guidance_auto.md)."""
 
+LEAST_CLASSES = 6
+"""Classes from which on topics help (docs/results/guidance_auto.md): means of a few differ in too few directions."""
+
 CASED_LETTERS, OTHER_LETTERS = 4, 2
 """Least length of a word, which leaves out most words without content: of an alphabet with capital letters, and else.
 

@@ -9,6 +9,7 @@ labels as requested, no private record; `zero-shot`, the same texts with soft la
 them, as many as a run of five iterations writes before its release, and texts whose prompts name words near the
 release, four of each prompt as a new configuration has it, all labelled by it; `means`, the class means of the release
 without any text, as in the folder release_head of a bundle; `real`, the private records without noise (NOT PRIVATE).
+Topics are named for any number of classes here, by a run from six on.
 Texts, vectors and cells in OUT are not made again. The variable WASP_DATA names the folder of the data.
 """
 

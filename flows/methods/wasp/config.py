@@ -16,7 +16,7 @@ from flows.config.task_files import load_task
 from flows.engine.label_advice import has_unnamed
 from flows.methods.wasp.calibration import calibrated
 from flows.methods.wasp.opening import UseDecision
-from tasks.guidance.topics import has_words
+from tasks.guidance.topics import LEAST_CLASSES, has_words
 
 
 class WaspConfig(RunConfig):
@@ -128,9 +128,10 @@ class WaspConfig(RunConfig):
 
     @property
     def finds_topics(self) -> bool:
-        """True if terms near a released density describe the classes in prompts: no class name says anything."""
+        """True if terms near a released density describe the classes in prompts: many, whose names say nothing."""
         return (
             self.method.releases_density
+            and self.classes >= LEAST_CLASSES
             and self.has_unnamed_classes
             and has_words(load_task(self.task).language)
         )

@@ -305,7 +305,7 @@ def forecast_lines(opening: UseDecision) -> list[str]:
             f"expect        {_range(opening.gains)} points of accuracy over texts alone for the exported texts: the "
             "names of the classes say nothing to a language model",
             f"              {_range(opening.gains_of_means)} for the class means of the release (release_head of the "
-            "bundle), ahead of the texts in every measurement; describe the classes in the task file if you may",
+            "bundle); describe the classes in the task file if you may",
         ]
     quality = "depends on how good the texts already are"
     if opening.zero_shot is not None:

@@ -184,12 +184,9 @@ def test_unnamed_classes_leave_the_decision_and_have_measurements_of_their_own()
     assert "unnamed" not in named.to_json()
     measured = ["Banking (10 classes)", "DBPedia (14 classes)", "IMDb (2 classes)"]
     assert unnamed.to_json()["measured"] == measured
-    assert unnamed.gains is not None
-    for of_means, of_file in zip(unnamed.gains_of_means, unnamed.gains, strict=True):
-        assert of_means > of_file
     line, means = opening_lines(unnamed)[1:]
-    assert line.startswith("expect        +2 to +16 points of accuracy over texts alone")
-    assert "+12 to +67 for the class means of the release (release_head of the bundle)" in means
+    assert line.startswith("expect        +9 to +38 points of accuracy over texts alone")
+    assert "+12 to +64 for the class means of the release (release_head of the bundle)" in means
     assert opening_lines(UseDecision(30, 10, SIGMA, unnamed=True)) == opening_lines(
         UseDecision(30, 10, SIGMA)
     )
@@ -199,8 +196,10 @@ def test_measurements_of_unnamed_classes_are_the_means_of_the_stored_cells() -> 
     cells = pd.read_parquet(ROOT / "docs/results/cells/neutral_labels.parquet")
     # Of unbalanced classes the largest one alone is far above the texts without private data.
     names = {"banking10": "Banking", "dbpedia14": "DBPedia", "imdb": "IMDb"}
-    cells = cells[cells["data"].isin(names)]
-    columns = {"head without": "zero_shot", "head file": "file", "means": "means"}
+    cells = cells[cells["data"].isin(names)].copy()
+    # A run of a few classes finds no topics.
+    cells["file"] = cells["head file"].where(cells["data"] != "imdb", cells["head zero-shot"])
+    columns = {"head without": "zero_shot", "file": "file", "means": "means"}
     means = cells.groupby(["data", "records", "epsilon"])[list(columns)].mean().round(3)
     stored = {
         (cell["data"], cell["rows"], cell["epsilon"]): cell
@@ -230,23 +229,26 @@ def test_a_task_file_says_whether_its_classes_are_named(
     task.write_text(yaml.safe_dump({"name": "desk", "item": "message", "labels": labels}))
     loaded = load_config(WaspConfig, DEMO, [f"task={task}"])
     assert loaded.has_unnamed_classes == unnamed
-    assert loaded.finds_topics == unnamed
 
 
 @pytest.mark.parametrize(
     ("changes", "finds"),
     [
+        ({}, True),
         ({"language": "de"}, True),
         ({"language": "sw"}, False),
         ({"guidance": "votes"}, False),
+        ({"name": "refund"}, False),
+        ({"classes": 5}, False),
     ],
     ids=str,
 )
-def test_topics_need_a_density_and_terms_of_the_language(
-    tmp_path: Path, changes: dict[str, str], finds: bool
+def test_topics_need_a_density_terms_of_the_language_and_many_unnamed_classes(
+    tmp_path: Path, changes: dict[str, Any], finds: bool
 ) -> None:
     task = tmp_path / "task.yaml"
-    labels = [{"name": "queue_1"}, {"name": "queue_2"}]
+    names = [f"queue_{number}" for number in range(1, changes.get("classes", 6))]
+    labels = [{"name": name} for name in (*names, changes.get("name", "17"))]
     language = changes.get("language", "en")
     content = {"name": "desk", "item": "message", "language": language, "labels": labels}
     task.write_text(yaml.safe_dump(content))
