@@ -25,7 +25,7 @@ from flows.config.base import AnyConfig
 from flows.config.paths import resolve_path
 from flows.engine.parties import read_registry
 from flows.federation.local_parties import EXAMPLES, PARTY_FILE, REGISTRY, partition
-from flows.runtime.state_folder import COORDINATOR_KEY, state_folder
+from flows.runtime.state_folder import COORDINATOR_KEY, has_key, state_folder
 from flows.runtime.terminal_progress import display
 from tasks.private.parties.partition import Partition
 
@@ -189,13 +189,15 @@ def _require_own(registry: Path) -> None:
     """Raise ConfigError for parties on this machine that accept the plans of another state folder alone."""
     home = state_folder()
     _, coordinator = read_registry(registry)
-    # Not opened where it does not exist: a plan makes no key.
-    exists = (home / "private" / f"{COORDINATOR_KEY}.key").exists()
-    if exists and public_pem(open_signing_key(home, COORDINATOR_KEY)) == coordinator:
+    # A plan makes no key.
+    if (
+        has_key(home, COORDINATOR_KEY)
+        and public_pem(open_signing_key(home, COORDINATOR_KEY)) == coordinator
+    ):
         return
     raise ConfigError(
         f"parties.registry: the parties of {registry} belong to another state folder than {home} and would refuse its "
-        f"plans. Set WASP_HOME to that folder, or move {registry.parent} away: the rows are then divided anew."
+        f"plans. Set WASP_HOME to that folder, or move {registry.parent} away and divide the rows again."
     )
 
 

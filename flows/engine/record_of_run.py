@@ -42,6 +42,7 @@ from tasks.steps.values import TextTable
 from tasks.students.training_set import NO_MODEL, label_advice
 from tasks.writing.class_balance import Shares
 from tasks.writing.endings import CUT_COLUMNS
+from tasks.writing.generate import terms_by_class
 from tasks.writing.texts import read_samples
 
 SHOWN_TOPICS = 6
@@ -152,8 +153,10 @@ def _unnoised_figures(prepared: Prepared) -> Iterator[UnnoisedUse]:
 
 
 def _topics_section(topics: pd.DataFrame) -> Section:
-    by_class = topics.groupby("label", sort=False)["term"]
-    words = [f"{label}: {', '.join(terms.head(SHOWN_TOPICS))}" for label, terms in by_class]
+    words = [
+        f"{label}: {', '.join(terms[:SHOWN_TOPICS])}"
+        for label, terms in terms_by_class(topics).items()
+    ]
     return Section(
         "Topics of the classes",
         "No class name says anything, so prompts after the release described each class by frequent words of the "

@@ -179,8 +179,11 @@ class Run:
     ) -> list[WriteJob]:
         """Return the jobs of all PLMs; together they write the round's texts and those missing from earlier rounds.
 
-        A PLM has one job, or several for more texts than one task writes.
+        A PLM has one job, or several for more texts than one task writes. Prompts with topics show no examples: those
+        of a class are texts that were written without knowing it.
         """
+        if self.topics is not None:
+            examples = None
         jobs = []
         offset = sum(table.samples.rows for table in written)
         for plm, count in self.counts(iteration, weights, written).items():
@@ -193,6 +196,7 @@ class Run:
                 count=count,
                 offset=offset,
                 examples=examples,
+                topics=self.topics,
                 earlier=tuple(table.samples for table in written),
                 shares=self.shares,
                 listed=self.config.plms[number].is_listed,

@@ -77,7 +77,12 @@ def current_user() -> str:
 
 def is_party(home: Path) -> bool:
     """Return True if this state folder belongs to a party of federated runs."""
-    return (home / "private" / f"{PARTY_KEY}.key").exists()
+    return has_key(home, PARTY_KEY)
+
+
+def has_key(home: Path, name: str) -> bool:
+    """Return True if a state folder has this key; opening it would make one."""
+    return (home / "private" / f"{name}.key").exists()
 
 
 def open_to_others(path: Path) -> bool:

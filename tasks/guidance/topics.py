@@ -1,6 +1,6 @@
 """Step that finds words of which the classes of the private records are, for prompts that have no name to tell.
 
-A number or a code ("queue_3") tells a language model nothing about its class, but the released mean of the class does:
+A number or a code ("queue_3") means nothing to a language model, but the released mean of the class does:
 the frequent words of the language that are nearest to it are its topic. This is post-processing of the release, without
 further budget, and no word of a record is read.
 """
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.content_keys import digest
 from tasks.guidance.density import ClassMeans, class_means
+from tasks.guidance.matching import TINY
 from tasks.private.density.features import body, features_of
 from tasks.steps.reuse import step_key, table_once
 from tasks.steps.step import step
@@ -126,4 +127,4 @@ def nearest_words(
 def _directions(rows: Floats) -> Floats:
     centred = rows - rows.mean(axis=0)
     lengths = np.linalg.norm(centred, axis=1, keepdims=True)
-    return np.asarray(centred / np.maximum(lengths, 1e-12))
+    return np.asarray(centred / np.maximum(lengths, TINY))

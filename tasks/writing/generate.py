@@ -5,7 +5,7 @@ The result contains the requested number of valid texts per class, or records a 
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -446,10 +446,8 @@ def _prompt(request: WritingRequest, call: Call, parent: Parent | None) -> Promp
 def _described(request: WritingRequest, call: Call) -> TaskCard:
     """Return the task with drawn terms in place of the description of the class."""
     card = request.job.card
-    words = request.topics.get(call.label, ())
-    generator = np.random.default_rng(seed_of("topics", *place_of_draw(call)))
-    order = generator.permutation(len(words))[:DRAWN_TOPICS]
-    description = ", ".join(words[index] for index in order)
+    terms = request.topics.get(call.label, ())
+    description = _drawn("topics", call, terms, DRAWN_TOPICS)
     labels = tuple(
         replace(label, description=description) if label.name == call.label else label
         for label in card.labels
@@ -459,12 +457,20 @@ def _described(request: WritingRequest, call: Call) -> TaskCard:
 
 def _drawn_terms(request: WritingRequest, call: Call) -> str:
     """Draw the terms that a prompt names; empty if the request has none."""
-    if not request.words:
-        return ""
+    return _drawn("words", call, request.words, DRAWN_TERMS)
+
+
+def _drawn(kind: str, call: Call, terms: Sequence[str], number: int) -> str:
     # By the place in the run, as the examples: prompts that share a draw of examples name the same terms.
-    generator = np.random.default_rng(seed_of("words", *place_of_draw(call)))
-    order = generator.permutation(len(request.words))[:DRAWN_TERMS]
-    return ", ".join(request.words[index] for index in order)
+    generator = np.random.default_rng(seed_of(kind, *place_of_draw(call)))
+    order = generator.permutation(len(terms))[:number]
+    return ", ".join(terms[index] for index in order)
+
+
+def terms_by_class(topics: pd.DataFrame) -> dict[str, tuple[str, ...]]:
+    """Return the terms of each class of a table of topics (label, term), best first."""
+    by_class = topics.groupby("label", sort=False)["term"]
+    return {str(label): tuple(terms.tolist()) for label, terms in by_class}
 
 
 def _attribute(request: WritingRequest, call: Call) -> str:

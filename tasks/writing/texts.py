@@ -34,6 +34,7 @@ from tasks.writing.generate import (
     WritingRequest,
     empty_result,
     generate,
+    terms_by_class,
 )
 from tasks.writing.keyphrase_prompts import SHOWN_PER_CLASS, Seeding, ShownText, read_sequences
 from tasks.writing.usable_texts import stops_of
@@ -313,10 +314,8 @@ def _request(tools: Tools, job: WriteJob) -> WritingRequest:
         words = tools.artifacts.read_table(job.words)["term"].tolist()
         request = replace(request, words=tuple(words))
     if job.topics is not None:
-        table = tools.artifacts.read_table(job.topics)
-        by_class = table.groupby("label", sort=False)["term"]
-        topics = {str(label): tuple(terms.tolist()) for label, terms in by_class}
-        request = replace(request, topics=topics)
+        topics = tools.artifacts.read_table(job.topics)
+        request = replace(request, topics=terms_by_class(topics))
     return request
 
 

@@ -57,7 +57,9 @@ def main(arguments: list[str] | None = None) -> None:
     )
     chosen = parser.parse_args(arguments)
     names = chosen.only or list(BENCHMARKS)
-    if "aug_pe" in names and not aug_pe.is_peer_here():
+    if "aug_pe" in names and aug_pe.is_peer_here():
+        aug_pe.require_importable()
+    elif "aug_pe" in names:
         sys.stdout.write("aug_pe: not measured, private-evolution is missing (PRIVATE_EVOLUTION)\n")
     _show("benchmark", "case", "against", "ours s", "peer s", "ratio", "range", "note")
     lines: list[Line] = []

@@ -9,8 +9,8 @@ labels as requested, no private record; `zero-shot`, the same texts with soft la
 them, as many as a run of five iterations writes before its release, and texts whose prompts name words near the
 release, four of each prompt as a new configuration has it, all labelled by it; `means`, the class means of the release
 without any text, as in the folder release_head of a bundle; `real`, the private records without noise (NOT PRIVATE).
-Topics are named for any number of classes here, by a run from six on.
-Texts, vectors and cells in OUT are not made again. The variable WASP_DATA names the folder of the data.
+Topics are named for any number of classes here, by a run from six on. Texts, vectors and cells in OUT are not made
+again. The variable WASP_DATA names the folder of the data.
 """
 
 import argparse
@@ -47,7 +47,7 @@ from tasks.private.sums import add_noise
 from tasks.private.votes.ballot import Ballot
 from tasks.students.heads import PROBE_STRENGTH, fit_logistic
 from tasks.students.soft_labels import soft_labels
-from tasks.writing.generate import WriteJob, WritingRequest, generate
+from tasks.writing.generate import WriteJob, WritingRequest, generate, terms_by_class
 from tasks.writing.prompts import Label, TaskCard
 from tests.support.paths import DATA
 
@@ -128,10 +128,6 @@ def written(
 def guided(card: TaskCard, texts: Rows, density: Density, seed: int, model: HfModel) -> Rows:
     """Return `texts` and those that complete them to `TEXTS`, whose prompts name words near the release."""
     table = nearest_words(frequent_words(card.language), vectors_of_words(), means_of(density))
-    topics = {
-        str(label): tuple(terms.tolist())
-        for label, terms in table.groupby("label", sort=False)["term"]
-    }
     job = WriteJob(
         plm_index=0,
         iteration=1,
@@ -142,7 +138,9 @@ def guided(card: TaskCard, texts: Rows, density: Density, seed: int, model: HfMo
         texts_per_prompt=TEXTS_PER_PROMPT,
     )
     each = (TEXTS - len(texts.texts)) // len(card.labels)
-    request = WritingRequest(job, dict.fromkeys(card.label_names, each), topics=topics)
+    request = WritingRequest(
+        job, dict.fromkeys(card.label_names, each), topics=terms_by_class(table)
+    )
     rows = generate(model, request).rows
     classes = [card.label_names.index(label) for label in rows["label"]]
     vectors = open_embedder("sentence_transformers").embed(rows["text"].tolist())

@@ -68,22 +68,6 @@ class WaspRun(Run):
         began = exists(f"{folder}/iteration=1/plan.json")
         return self.config.finds_topics and (not began or exists(topics_path(self.tools.run_id)))
 
-    def write_jobs(
-        self,
-        iteration: int,
-        weights: Weights,
-        examples: ArtifactRef | None,
-        written: Sequence[TextTable],
-    ) -> list[WriteJob]:
-        """Return the jobs of all PLMs; prompts name terms near the release where names of classes say nothing.
-
-        Such prompts show no examples: those of a class are texts that were written without knowing it.
-        """
-        if self.topics is None:
-            return super().write_jobs(iteration, weights, examples, written)
-        jobs = super().write_jobs(iteration, weights, None, written)
-        return [replace(job, topics=self.topics) for job in jobs]
-
     @property
     def least_share(self) -> float:
         """Smallest part of an equal share that a model writes; the paper has none."""

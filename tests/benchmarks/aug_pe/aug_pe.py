@@ -48,41 +48,37 @@ class Bench:
     @property
     def environment(self) -> dict[str, str]:
         """Variables of a command: its own state folder, one thread, the server's address, and where the peer is."""
-        folders = [os.environ.get(PEER, ""), str(ROOT)]
         return without_settings() | {
             "HF_HUB_OFFLINE": "1",
             "OMP_NUM_THREADS": "1",
             "OPENAI_API_KEY": "none",
             "OPENAI_BASE_URL": f"{self.url}/v1",
-            "PYTHONPATH": os.pathsep.join(filter(None, folders)),
+            "PYTHONPATH": _import_path(),
             "WASP_HOME": str(self.folder / "home"),
         }
 
 
 def is_peer_here() -> bool:
-    """Return True if private-evolution is installed or named by the variable.
+    """Return True if private-evolution is installed or named by the variable."""
+    return PEER in os.environ or importlib.util.find_spec("pe") is not None
 
-    Raises:
-        SystemExit: The variable's folders are not enough to import it: said before half an hour of other benchmarks.
 
-    """
-    if PEER not in os.environ:
-        return importlib.util.find_spec("pe") is not None
-    folders = os.pathsep.join([os.environ[PEER], str(ROOT)])
-    result = subprocess.run(
-        [sys.executable, "-c", f"from {check.__module__} import check; check()"],
-        env=without_settings() | {"PYTHONPATH": folders},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def require_importable() -> None:
+    """Raise SystemExit if private-evolution cannot be imported: before half an hour of other benchmarks."""
+    folders = os.environ.get(PEER, "")
+    command = [sys.executable, "-c", f"from {check.__module__} import check; check()"]
+    environment = without_settings() | {"PYTHONPATH": _import_path()}
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if result.returncode:
         reason = result.stderr.strip().splitlines()[-1]
         raise SystemExit(
-            f"{PEER}={os.environ[PEER]}: private-evolution cannot be imported ({reason}); "
-            f"name its clone and the folder of its packages, separated by '{os.pathsep}'."
+            f"{PEER}={folders}: private-evolution cannot be imported ({reason}); name its clone and the folder of its "
+            f"packages, separated by '{os.pathsep}'."
         )
-    return True
+
+
+def _import_path() -> str:
+    return os.pathsep.join(filter(None, [os.environ.get(PEER, ""), str(ROOT)]))
 
 
 def aug_pe(tiny: bool) -> list[Line]:

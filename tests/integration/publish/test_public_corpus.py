@@ -26,12 +26,14 @@ CORPUS = {
     "source": "Help desk of a made-up town",
     "licence": "cc-by-4.0",
 }
-CHANGES: dict[str, Any] = {
+UNNAMED: dict[str, Any] = {
     "task": "support_queues",
     "private": {"classes": QUEUES},
     "test": {"classes": QUEUES},
-    "method": {"guidance": "kernel", "iterations": 2, "samples": 72, "examples": 4},
     "text_labels": "soft",
+}
+CHANGES: dict[str, Any] = UNNAMED | {
+    "method": {"guidance": "kernel", "iterations": 2, "samples": 72, "examples": 4},
     "public_corpus": CORPUS,
 }
 Finished = tuple[Pipeline, dict[str, Any]]

@@ -9,16 +9,12 @@ import pandas as pd
 import pytest
 
 from flows.methods.wasp.run import WaspRun
-from tests.integration.publish.test_public_corpus import QUEUES
+from tests.integration.publish.test_public_corpus import QUEUES, UNNAMED
 from tests.support.runs.pipeline import Pipeline
 from tests.support.runs.served_flow import states_of_steps
 
-CHANGES: dict[str, Any] = {
-    "task": "support_queues",
-    "private": {"classes": QUEUES},
-    "test": {"classes": QUEUES},
+CHANGES: dict[str, Any] = UNNAMED | {
     "method": {"guidance": "kernel", "iterations": 3, "samples": 144, "examples": 4},
-    "text_labels": "soft",
 }
 Finished = tuple[Pipeline, dict[str, Any]]
 

@@ -1,4 +1,4 @@
-"""Terms near a released class mean: of the right language, the right ones, drawn anew for each prompt."""
+"""Terms near a released class mean: of the right language, the right ones, drawn for each prompt."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -70,7 +70,7 @@ def test_a_few_words_are_all_used() -> None:
 
 @dataclass
 class Writer:
-    """A model that answers each prompt with a sentence of its own, and keeps the prompts."""
+    """A model that answers each prompt with another sentence, and keeps the prompts."""
 
     name: str = "writer"
     identity: str = "writer-1"

@@ -184,6 +184,9 @@ def test_unnamed_classes_leave_the_decision_and_have_measurements_of_their_own()
     assert "unnamed" not in named.to_json()
     measured = ["Banking (10 classes)", "DBPedia (14 classes)", "IMDb (2 classes)"]
     assert unnamed.to_json()["measured"] == measured
+    assert unnamed.gains is not None
+    for of_means, of_file in zip(unnamed.gains_of_means, unnamed.gains, strict=True):
+        assert of_means > of_file
     line, means = opening_lines(unnamed)[1:]
     assert line.startswith("expect        +9 to +38 points of accuracy over texts alone")
     assert "+12 to +64 for the class means of the release (release_head of the bundle)" in means
