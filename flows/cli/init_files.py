@@ -21,6 +21,7 @@ from flows.cli.init_options import RunOptions
 from flows.config.extends import FLOW_KEY
 from flows.config.files import check_config
 from flows.config.form import with_rare
+from flows.config.models import Plm
 from flows.config.task_files import TaskFile
 from flows.runtime.state_folder import state_folder
 from tasks.writing.forms import PROSE
@@ -28,8 +29,9 @@ from tasks.writing.forms import PROSE
 if TYPE_CHECKING:
     from flows.methods.wasp.config import WaspConfig
 
-TEXTS_PER_CLASS = 100
-MAX_TEXTS = 2000
+TEXTS_PER_CLASS = 200
+LEAST_TEXTS, MOST_TEXTS = 600, 2000
+"""Beyond these numbers more texts gain little (docs/results/guidance_auto.md)."""
 ASSUMED_CLASSES = 10
 """Texts without classes are as many as those of so many classes."""
 TEXTS_PER_PROMPT = 4
@@ -165,6 +167,11 @@ class NewConfig:
         if self.protects == "person":
             privacy["protects"] = self.protects
         texts = TEXTS_PER_CLASS * (len(self.classes) or ASSUMED_CLASSES)
+        texts = min(MOST_TEXTS, max(LEAST_TEXTS, texts))
+        method = {"samples": texts, "texts_per_prompt": TEXTS_PER_PROMPT}
+        # Examples that a density chooses make the texts of a small model more alike, and students of them worse.
+        if self.classes and all(Plm.model_validate(model).is_listed for model in self.models):
+            method["examples"] = 0
         values: Json = {
             "flow": "wasp",
             "task": str(self.files.task),
@@ -172,7 +179,7 @@ class NewConfig:
             "plms": self.models,
             "embedder": embedder_for(self.declared.language),
             "privacy": privacy,
-            "method": {"samples": min(MAX_TEXTS, texts), "texts_per_prompt": TEXTS_PER_PROMPT},
+            "method": method,
             "student": {"kind": "linear"},
             "evaluation": {"fid_reference": "none"},
         }

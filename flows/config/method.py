@@ -5,7 +5,7 @@ from functools import partial
 from operator import eq
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from connectors.interfaces.earlier_names import warn_earlier
 from flows.config.form import Rule, Rules, Strict
@@ -160,7 +160,13 @@ class WaspMethod(RoundsMethod):
         le=32,
         description="Votes per record (Q) for its nearest and for its furthest texts.",
     )
-    examples: int = Field(8, ge=2, le=64, description="Examples per prompt (S), half of them bad.")
+    examples: int = Field(
+        8,
+        ge=0,
+        le=64,
+        description="Examples per prompt (S), half of them bad. 0: none; the density weighs models and labels texts.",
+        json_schema_extra={"not": {"const": 1}},
+    )
     texts_per_prompt: TextsPerPrompt = 1
     contrast: bool = Field(True, description="Show bad examples in addition to good ones.")
     weighting: bool = Field(True, description="Let better models generate more texts.")
@@ -184,7 +190,21 @@ class WaspMethod(RoundsMethod):
             "guidance: {0.guidance} takes effect after the first iteration. Set iterations to 2 or more, or guidance "
             "to votes"
         ),
+        Rule("guidance", ("votes",), "examples", {"minimum": 2}): (
+            "examples: {0.examples}, but with guidance: votes the best and worst texts guide as examples alone. Set "
+            "examples to 2 or more, or guidance to auto"
+        ),
+        Rule("examples", (0,), "contrast", (True,)): (
+            "contrast: false has no effect with examples: 0. Remove it"
+        ),
     }
+
+    @field_validator("examples")
+    @classmethod
+    def _refuse_one_example(cls, value: int) -> int:
+        if value == 1:
+            raise ValueError("one example cannot be half good and half bad. Write 0 or at least 2")
+        return value
 
     @property
     def releases_density(self) -> bool:

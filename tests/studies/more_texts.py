@@ -20,6 +20,8 @@ import pandas as pd
 
 from flows.config.task_files import load_task
 from tasks.guidance.density import means_of
+from tasks.private.density.features import counted
+from tasks.students.soft_labels import soft_labels
 from tests.studies.neutral_labels import (
     EPSILONS,
     ROWS,
@@ -51,9 +53,10 @@ COLUMNS = {
     "epsilon": "epsilon of the release",
     "seed": "seed of the records, texts and noise",
     "training": "training set: file (soft labels of the release), asked (labels as requested, no private record), "
-    "means (class means of the release, no text), real (the private records, NOT PRIVATE)",
+    "plain (soft labels that open no private record), means (class means of the release, no text), largest (the class "
+    "with the largest released number, no text), real (the private records, NOT PRIVATE)",
     "texts": "number of training texts",
-    "head": "accuracy of a linear head on MiniLM vectors on test records",
+    "head": "accuracy of a linear head on MiniLM vectors on test records; empty for largest",
     "words": "accuracy of logistic regression on TF-IDF on test records; empty for means",
 }
 
@@ -91,6 +94,8 @@ def of_release(study: Study, setting: dict[str, Any]) -> Iterator[dict[str, Any]
     truth = np.array(density.labels)[study.test.classes]
     means = means_of(density).nearest(study.test.vectors) == truth
     yield {"training": "means", "texts": 0, "head": float(means.mean()), "words": None}
+    largest = study.test.classes == counted(density.sums).argmax()
+    yield {"training": "largest", "texts": 0, "head": None, "words": float(largest.mean())}
     for texts in study.parts(setting["seed"]):
         soft = labelled(texts, density)
         about = {"training": "file", "texts": len(texts.texts)}
@@ -101,8 +106,12 @@ def without_release(study: Study, setting: dict[str, Any]) -> Iterator[dict[str,
     """Yield the results of a seed that need no release; those of real records are not private."""
     certain = np.eye(len(study.card.labels))
     for texts in study.parts(setting["seed"]):
-        about = {"training": "asked", "texts": len(texts.texts)}
-        yield about | accuracies(texts, certain[texts.classes], study.test)
+        size = len(texts.texts)
+        asked = accuracies(texts, certain[texts.classes], study.test)
+        yield {"training": "asked", "texts": size} | asked
+        names = np.array(study.card.label_names)[texts.classes]
+        soft = soft_labels(texts.vectors, texts.vectors, names, study.card.label_names)
+        yield {"training": "plain", "texts": size} | accuracies(texts, soft, study.test)
     private = study.private(setting["records"], setting["seed"])
     about = {"training": "real", "texts": len(private.texts)}
     yield about | accuracies(private, certain[private.classes], study.test)

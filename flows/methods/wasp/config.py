@@ -110,6 +110,28 @@ class WaspConfig(RunConfig):
                 "kernel and text_labels: soft, or remove public_corpus"
             )
 
+    def require_effect(self) -> None:
+        """Raise ConfigError if a released density would change nothing: no prompt, no share of a model, no label."""
+        if self.method.examples or (self.method.weighting and len(self.plms) > 1):
+            return
+        labels = self.labels_texts and self.classes > 1
+        if not (labels or self.finds_topics):
+            raise ConfigError(
+                "method.examples: 0 leaves the released density without effect: prompts show no examples, one model "
+                "writes all texts, and the release does not label them. Set text_labels: soft, or examples to 2 or more"
+            )
+
+    @property
+    def is_better_without_examples(self) -> bool:
+        """True if only bundled small models write, their prompts show examples, and a density labels the texts."""
+        return (
+            self.releases_density
+            and self.labels_texts
+            and self.method.examples > 0
+            and not self.finds_topics
+            and all(plm.is_listed for plm in self.plms)
+        )
+
     @property
     def declared_rows(self) -> int:
         """Public number of private rows; ConfigError if it is missing."""

@@ -37,9 +37,10 @@ def wasp(run: WaspRun) -> RunResults:
             release = run.guidance(iteration, written)
             number = run.examples_per_prompt
             dense = run.config.releases_density
-            examples = run_step(
-                select_examples, run.tools, iteration, number, dense, release, written
-            )
+            if number:
+                examples = run_step(
+                    select_examples, run.tools, iteration, number, dense, release, written
+                )
             weights = run_step(
                 weigh_models, run.tools, run.weigh_job(iteration, weights), release, written
             )

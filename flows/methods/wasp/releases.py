@@ -22,6 +22,12 @@ from tasks.reporting.run_record import Section
 if TYPE_CHECKING:
     from flows.engine.run import Run
 
+WITHOUT_EXAMPLES = (
+    "examples      method.examples: 0 is better here: with examples the texts of bundled small models get more alike, "
+    "and classifiers of them worse"
+)
+"""Line of a plan, by the measurements of docs/results/guidance_auto.md."""
+
 
 def wasp_sections(run: Run) -> tuple[Section, ...]:
     """Return the sections of the report: the decision of `auto` with its forecast before the run."""
@@ -63,6 +69,7 @@ def wasp_releases(config: WaspConfig) -> Guarantee[Release]:
 
 def _density_release(config: WaspConfig, noise: SumNoise[DensityPrivacy]) -> DensityRelease:
     """Return the release of a configuration's density, with the public numbers that its lines state."""
+    config.require_effect()
     method = config.method
     # Declared, never counted: the lines of a plan are public.
     rows = config.private.public_number if config.private else None
@@ -70,6 +77,8 @@ def _density_release(config: WaspConfig, noise: SumNoise[DensityPrivacy]) -> Den
     forecast: list[str] = []
     if config.opening is not None:
         forecast = opening_lines(config.opening)
+    if config.is_better_without_examples:
+        forecast.append(WITHOUT_EXAMPLES)
     if config.public_corpus is not None:
         forecast.append(_corpus_line(config.public_corpus))
     return DensityRelease(noise, use, tuple(forecast), config.labels_texts)

@@ -13,7 +13,7 @@ from tasks.private.density.release import DensityRelease
 from tasks.private.density.step import estimate_density
 from tasks.steps.values import TextTable, Weights
 from tasks.writing.generate import WriteJob
-from tasks.writing.usable_texts import different_texts
+from tasks.writing.usable_texts import MIN_TEXTS, different_texts
 
 
 class WaspRun(Run):
@@ -41,8 +41,8 @@ class WaspRun(Run):
 
     @property
     def needed(self) -> dict[str, int]:
-        """S texts of each class, the number in a prompt."""
-        return different_texts(self.prepared.card, self.examples_per_prompt)
+        """S texts of each class, the number in a prompt; without examples as few as any release."""
+        return different_texts(self.prepared.card, self.examples_per_prompt or MIN_TEXTS)
 
     def guidance(self, iteration: int, votable: Sequence[TextTable]) -> ArtifactRef:
         """Return the release that guides the next texts: a vote, or one density for all iterations."""

@@ -177,7 +177,8 @@ def test_a_person_column_protects_and_declares_persons(clinic: Path, wasp: Wasp)
     assert made.code == 0
     assert "60 rows of 20 persons, declared as 20" in made.out
     assert "line 2 is not UTF-8" in made.out
-    words = ("plan", "triage", *FAST, "--set", "method.guidance=kernel")
+    kernel = ("--set", "method.guidance=kernel", "--set", "method.examples=8")
+    words = ("plan", "triage", *FAST, *kernel)
     assert "one person (at most 8 rows of each, joined by mean)" in wasp(*words).out
     refused = wasp(*words, "--set", "privacy.protects=record")
     assert refused.code == 2

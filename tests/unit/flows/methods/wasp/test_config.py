@@ -17,6 +17,9 @@ from flows.methods.wasp.config import WaspConfig
 from tasks.accounting.promise import Promise
 from tests.support.runs.pipeline import SMALL, Pipeline, values
 
+ONE = SMALL["plms"][0]
+SMALLEST = {"name": "small", "connector": "hf", "model": "smollm2"}
+
 
 def config(rows: int | None, epsilon: float = 4.0, **changes: Any) -> WaspConfig:
     private = {"path": "no_such_file.parquet", "name": "desk"} | (
@@ -156,6 +159,47 @@ def test_the_records_of_a_person_are_joined_as_the_release_needs(
             arguments | {"method": {"guidance": "auto"}, "privacy": privacy | {"joined_by": "max"}},
             "x",
         )
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"method": {"guidance": "votes", "examples": 0}}, "guide as examples alone"),
+        ({"method": {"examples": 1}}, "cannot be half good and half bad"),
+        ({"method": {"examples": 0, "contrast": False}}, "contrast: false has no effect"),
+        ({"method": {"guidance": "kernel", "examples": 0, "weighting": False}}, "without effect"),
+        ({"method": {"examples": 0}, "text_labels": "written", "plms": [ONE]}, "without effect"),
+        ({"method": {"examples": 0}, "task": "plain.yaml", "plms": [ONE]}, "without effect"),
+        ({"method": {"examples": 0}, "plms": [ONE]}, ""),
+        ({"method": {"guidance": "kernel", "examples": 0}}, ""),
+        ({"method": {"guidance": "kernel", "examples": 0}, "text_labels": "soft", "plms": [ONE]}, ""),
+    ],
+)  # fmt: skip
+def test_examples_are_left_out_only_where_the_release_has_another_effect(
+    changes: dict[str, Any], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "plain.yaml").write_text("name: plain\nitem: note\n", encoding="utf-8")
+    if not message:
+        assert guarantee_of(config(300, **changes)).charges
+        return
+    with pytest.raises(ConfigError, match=message):
+        guarantee_of(config(300, **changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "stated"),
+    [
+        ({"plms": [SMALLEST]}, True),
+        ({"plms": [SMALLEST], "method": {"examples": 0}}, False),
+        ({"plms": [SMALLEST, ONE]}, False),
+        ({"plms": [SMALLEST], "text_labels": "written"}, False),
+        ({"plms": [SMALLEST], "method": {"guidance": "votes"}}, False),
+    ],
+)
+def test_a_plan_says_where_examples_make_texts_worse(changes: dict[str, Any], stated: bool) -> None:
+    (release,) = guarantee_of(config(300, **changes)).releases
+    assert any("method.examples: 0 is better here" in line for line in release.plan()) == stated
 
 
 def test_a_density_that_no_proof_covers_is_refused() -> None:
