@@ -228,7 +228,8 @@ def test_records_of_other_classes_are_refused_to_their_owner_and_never_charged(
     Path("task.yaml").write_text("name: t\nitem: note\nlabels: [pain, skin]\n")
     Path("mine.yaml").write_text(LOCATED)
     Path("table.yaml").write_text(
-        "flow: compare\ntitle: t\nrows: [{name: a, config: mine.yaml, set: {method.guidance: kernel, method.examples: 8}}]\n"
+        "flow: compare\ntitle: t\n"
+        "rows: [{name: a, config: mine.yaml, set: {method.guidance: kernel, method.examples: 8}}]\n"
     )
     refused = wasp(
         command, "mine" if command == "run" else "table", *(FAST if command == "run" else ())
