@@ -6,8 +6,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready-dev
 READY_DEMO := $(VENV)/.ready-demo
 READY_STACK := $(VENV)/.ready-stack
-# A file's tests stay in one process: they share whole runs. Files with whole runs begin. Three processes for two cores: whole
-# runs wait for servers and for each other's files a fifth of their time.
+# A file's tests stay in one process: they share whole runs. Files with whole runs begin. Three processes for two cores:
+# two leave a fifth of the processor idle.
 PYTEST := $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 export WASP_HOME ?= $(CURDIR)/.wasp
 # Every command and every test that starts one would compile the whole project anew.

@@ -197,7 +197,7 @@ def _require_own(registry: Path) -> None:
         return
     raise ConfigError(
         f"parties.registry: the parties of {registry} belong to another state folder than {home} and would refuse its "
-        f"plans. Set WASP_HOME to that folder, or move {registry.parent} away and divide the rows again."
+        f"plans. Set WASP_HOME to that folder, or move {registry.parent} away: the rows are then divided again."
     )
 
 

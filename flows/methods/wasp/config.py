@@ -110,15 +110,20 @@ class WaspConfig(RunConfig):
                 "kernel and text_labels: soft, or remove public_corpus"
             )
 
+    @property
+    def labels_classes(self) -> bool:
+        """True if texts get soft labels of several classes; the label of a single class says nothing."""
+        return self.labels_texts and self.classes > 1
+
     def require_effect(self) -> None:
         """Raise ConfigError if a released density would change nothing: no prompt, no share of a model, no label."""
         if self.method.examples or (self.method.weighting and len(self.plms) > 1):
             return
-        labels = self.labels_texts and self.classes > 1
-        if not (labels or self.finds_topics):
+        if not (self.labels_classes or self.finds_topics):
             raise ConfigError(
-                "method.examples: 0 leaves the released density without effect: prompts show no examples, one model "
-                "writes all texts, and the release does not label them. Set text_labels: soft, or examples to 2 or more"
+                "method.examples: 0 leaves the released density without effect: prompts show no examples, shares of "
+                "models are fixed, and no label of a text depends on it. Set examples to 2 or more, or, for several "
+                "classes, text_labels: soft"
             )
 
     @property
@@ -126,7 +131,7 @@ class WaspConfig(RunConfig):
         """True if only bundled small models write, their prompts show examples, and a density labels the texts."""
         return (
             self.releases_density
-            and self.labels_texts
+            and self.labels_classes
             and self.method.examples > 0
             and not self.finds_topics
             and all(plm.is_listed for plm in self.plms)

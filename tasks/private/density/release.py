@@ -88,9 +88,12 @@ class DensityRelease(SumRelease):
         warnings = []
         index = TYPICAL_SHIFT * use.rows / (sigma * math.sqrt(classes))
         if index < 1:
+            guided = "the choice of examples is"
+            if not use.examples:
+                guided = "what it changes in weights and labels is"
             warnings.append(
                 f"signal index {index:.2f} < 1: with {use.rows} rows the noise exceeds the difference between private "
-                "rows and texts, so the choice of examples is near chance. Use more rows or a larger epsilon"
+                f"rows and texts, so {guided} near chance. Use more rows or a larger epsilon"
             )
         first = use.candidates // classes
         if first < 2 * use.examples:

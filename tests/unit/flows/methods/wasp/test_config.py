@@ -19,6 +19,8 @@ from tests.support.runs.pipeline import SMALL, Pipeline, values
 
 ONE = SMALL["plms"][0]
 SMALLEST = {"name": "small", "connector": "hf", "model": "smollm2"}
+PLAIN = "name: plain\nitem: note\n"
+"""A task file without classes."""
 
 
 def config(rows: int | None, epsilon: float = 4.0, **changes: Any) -> WaspConfig:
@@ -179,7 +181,7 @@ def test_examples_are_left_out_only_where_the_release_has_another_effect(
     changes: dict[str, Any], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "plain.yaml").write_text("name: plain\nitem: note\n", encoding="utf-8")
+    (tmp_path / "plain.yaml").write_text(PLAIN, encoding="utf-8")
     if not message:
         assert guarantee_of(config(300, **changes)).charges
         return
@@ -194,10 +196,15 @@ def test_examples_are_left_out_only_where_the_release_has_another_effect(
         ({"plms": [SMALLEST], "method": {"examples": 0}}, False),
         ({"plms": [SMALLEST, ONE]}, False),
         ({"plms": [SMALLEST], "text_labels": "written"}, False),
+        ({"plms": [SMALLEST], "text_labels": "soft", "task": "plain.yaml"}, False),
         ({"plms": [SMALLEST], "method": {"guidance": "votes"}}, False),
     ],
 )
-def test_a_plan_says_where_examples_make_texts_worse(changes: dict[str, Any], stated: bool) -> None:
+def test_a_plan_says_where_examples_make_texts_worse(
+    changes: dict[str, Any], stated: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "plain.yaml").write_text(PLAIN, encoding="utf-8")
     (release,) = guarantee_of(config(300, **changes)).releases
     assert any("method.examples: 0 is better here" in line for line in release.plan()) == stated
 
