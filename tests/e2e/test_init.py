@@ -17,7 +17,9 @@ from tests.support.runs.pipeline import Pipeline
 
 FAST = (
     "--set",
-    "method.samples=90",
+    "method.samples=36",
+    "--set",
+    "method.iterations=3",
     "--set",
     "embedder={connector: hashing, model: '', options: {dimension: 128}}",
 )

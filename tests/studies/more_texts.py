@@ -38,7 +38,14 @@ from tests.studies.neutral_labels import (
 )
 from tests.support.paths import DATA
 
-TASKS = {"banking10": 64, "dbpedia14": 64, "openreview_area": 96, "imdb": 96, "yelp_rating": 96}
+TASKS = {
+    "banking10": 64,
+    "dbpedia14": 64,
+    "openreview_area": 96,
+    "imdb": 96,
+    "yelp_rating": 96,
+    "yelp_category": 96,
+}
 """Tasks, and tokens of a written text at most."""
 FOLDERS = {"openreview_area": "openreview2017_area"}
 """Folders of the data that have another name than their task."""
