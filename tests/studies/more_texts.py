@@ -10,6 +10,7 @@ OUT/more_texts.parquet and the means over seeds. The variable WASP_DATA names th
 
 import argparse
 import json
+import math
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -60,8 +61,9 @@ COLUMNS = {
     "epsilon": "epsilon of the release",
     "seed": "seed of the records, texts and noise",
     "training": "training set: file (soft labels of the release), asked (labels as requested, no private record), "
-    "plain (soft labels that open no private record), means (class means of the release, no text), largest (the class "
-    "with the largest released number, no text), real (the private records, NOT PRIVATE)",
+    "plain (soft labels that open no private record), unnoised (soft labels of the release without noise, NOT "
+    "PRIVATE), means (class means of the release, no text), largest (the class with the largest released number, no "
+    "text), real (the private records, NOT PRIVATE)",
     "texts": "number of training texts",
     "head": "accuracy of a linear head on MiniLM vectors on test records; empty for largest",
     "words": "accuracy of logistic regression on TF-IDF on test records; empty for means",
@@ -110,7 +112,7 @@ def of_release(study: Study, setting: dict[str, Any]) -> Iterator[dict[str, Any]
 
 
 def without_release(study: Study, setting: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the results of a seed that need no release; those of real records are not private."""
+    """Yield the results of a seed that need no noise; those of real records and of a release are not private."""
     certain = np.eye(len(study.card.labels))
     for texts in study.parts(setting["seed"]):
         size = len(texts.texts)
@@ -120,6 +122,10 @@ def without_release(study: Study, setting: dict[str, Any]) -> Iterator[dict[str,
         soft = soft_labels(texts.vectors, texts.vectors, names, study.card.label_names)
         yield {"training": "plain", "texts": size} | accuracies(texts, soft, study.test)
     private = study.private(setting["records"], setting["seed"])
+    unnoised = released(private, study.card.label_names, math.inf)
+    for texts in study.parts(setting["seed"]):
+        about = {"training": "unnoised", "texts": len(texts.texts)}
+        yield about | accuracies(texts, labelled(texts, unnoised), study.test)
     about = {"training": "real", "texts": len(private.texts)}
     yield about | accuracies(private, certain[private.classes], study.test)
 
