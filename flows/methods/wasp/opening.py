@@ -314,7 +314,7 @@ def forecast_lines(opening: UseDecision) -> list[str]:
     return [
         f"expect        {_range(opening.gains)} points of accuracy over texts alone for the exported texts; {quality}",
         f"              over the best floor, which includes the same release without any text: {gain:+.1f} on average "
-        f"of {len(measured_cells())} measurements; none is of medical texts",
+        f"of {len(measured_cells())} measurements with 600 texts each; none is of medical texts",
     ]
 
 
