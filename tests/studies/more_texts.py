@@ -111,21 +111,21 @@ def of_release(study: Study, setting: dict[str, Any]) -> Iterator[dict[str, Any]
         yield about | accuracies(texts, soft, study.test)
 
 
-def without_release(study: Study, setting: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the results of a seed that need no noise; those of real records and of a release are not private."""
+def without_noise(study: Study, setting: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the results of a seed that need no noise; those of real records and `unnoised` are not private."""
     certain = np.eye(len(study.card.labels))
-    for texts in study.parts(setting["seed"]):
-        size = len(texts.texts)
-        asked = accuracies(texts, certain[texts.classes], study.test)
-        yield {"training": "asked", "texts": size} | asked
-        names = np.array(study.card.label_names)[texts.classes]
-        soft = soft_labels(texts.vectors, texts.vectors, names, study.card.label_names)
-        yield {"training": "plain", "texts": size} | accuracies(texts, soft, study.test)
     private = study.private(setting["records"], setting["seed"])
     unnoised = released(private, study.card.label_names, math.inf)
     for texts in study.parts(setting["seed"]):
-        about = {"training": "unnoised", "texts": len(texts.texts)}
-        yield about | accuracies(texts, labelled(texts, unnoised), study.test)
+        names = np.array(study.card.label_names)[texts.classes]
+        labels = {
+            "asked": certain[texts.classes],
+            "plain": soft_labels(texts.vectors, texts.vectors, names, study.card.label_names),
+            "unnoised": labelled(texts, unnoised),
+        }
+        for training, soft in labels.items():
+            about = {"training": training, "texts": len(texts.texts)}
+            yield about | accuracies(texts, soft, study.test)
     about = {"training": "real", "texts": len(private.texts)}
     yield about | accuracies(private, certain[private.classes], study.test)
 
@@ -161,7 +161,7 @@ def main() -> None:
             for setting in settings(study, task, names):
                 if tuple(setting.values()) in known:
                     continue
-                results = without_release if setting["epsilon"] == 0 else of_release
+                results = without_noise if setting["epsilon"] == 0 else of_release
                 cells = [setting | result for result in results(study, setting)]
                 done += cells
                 with book.open("a", encoding="utf-8") as file:
