@@ -5,7 +5,8 @@ random parts of 150, 600 and 2,000 texts, each within the next; the 6,000 are th
 cell are labelled by one release: density, noise and soft labels are the product's. Students learn from the file alone:
 `head` and `words` as in the study of neutral names, which also are the second kind of names here (`neutral`: queue_1,
 queue_2, ... without descriptions). Texts, vectors and cells in OUT are not made again. Ends with
-OUT/more_texts.parquet and the means over seeds. The variable WASP_DATA names the folder of the data.
+OUT/more_texts.parquet and the means over seeds; from the copy in docs/results/cells, `tests.studies.summaries` writes
+tables and forecasts. The variable WASP_DATA names the folder of the data.
 """
 
 import argparse

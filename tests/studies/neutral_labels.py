@@ -10,7 +10,8 @@ them, as many as a run of five iterations writes before its release, and texts w
 release, four of each prompt as a new configuration has it, all labelled by it; `means`, the class means of the release
 without any text, as in the folder release_head of a bundle; `real`, the private records without noise (NOT PRIVATE).
 Topics are named for any number of classes here, by a run from six on. Texts, vectors and cells in OUT are not made
-again. The variable WASP_DATA names the folder of the data.
+again; `tests.studies.summaries` writes tables and forecasts from docs/results/cells. The variable WASP_DATA names the
+folder of the data.
 """
 
 import argparse
