@@ -58,8 +58,8 @@ LARGEST = {
     "Yelp-Rating": 0.44,
 }
 """Part of the largest class of the test records."""
-PROMISED_RECORDS, PROMISED_EPSILON = 1000, 1.0
-"""The place of README's table."""
+README_RECORDS, README_EPSILON = 1000, 1.0
+"""The setting of README's table."""
 NOTICED = 0.01
 """Accuracy below its floor that counts."""
 CERTAIN = 0.05
@@ -67,13 +67,13 @@ CERTAIN = 0.05
 
 BySeed = dict[int, float]
 """Accuracies by seed."""
-Place = tuple[str, int, float]
+Setting = tuple[str, int, float]
 """Title of a data set, number of records, epsilon."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Accuracies of a student at a place, by seed: exported file, best floor and real records (NOT PRIVATE).
+    """Accuracies of a student at a setting, by seed: exported file, best floor and real records (NOT PRIVATE).
 
     `without`: the better labels that open no record. `release`: the release alone. `unnoised`: labels of the release
     without noise (NOT PRIVATE); empty where it was not measured.
@@ -96,14 +96,14 @@ class Measured:
         return _paired(self.file, self.floor)
 
 
-Study = Mapping[str, Mapping[Place, Measured]]
-"""The measurements of a study by student and place."""
+Study = Mapping[str, Mapping[Setting, Measured]]
+"""The measurements of a study by student and setting."""
 
 
 # --- cells
 def exported(cells: pd.DataFrame) -> Study:
     """Return the study with 600 texts."""
-    study: dict[str, dict[Place, Measured]] = {student: {} for student in STUDENTS}
+    study: dict[str, dict[Setting, Measured]] = {student: {} for student in STUDENTS}
     for (data, rows, epsilon), group in cells.groupby(["data", "rows", "epsilon"], sort=False):
         by_seed = group.set_index("seed")
         for student, release in (("head", "means"), ("words", "share")):
@@ -120,7 +120,7 @@ def exported(cells: pd.DataFrame) -> Study:
 
 def more(cells: pd.DataFrame, names: str, size: int) -> Study:
     """Return the study of more texts for class names of a kind and a number of texts."""
-    study: dict[str, dict[Place, Measured]] = {student: {} for student in STUDENTS}
+    study: dict[str, dict[Setting, Measured]] = {student: {} for student in STUDENTS}
     # Results without written texts belong to every size.
     of_size = cells["training"].isin(NO_TEXTS) | cells["texts"].between(0.98 * size, size)
     for (data, records), group in cells[(cells["names"] == names) & of_size].groupby(
@@ -156,23 +156,23 @@ def _mean(values: BySeed) -> float:
 
 
 def _paired(ours: BySeed, theirs: BySeed) -> Difference:
-    found = paired_difference(ours, theirs)
-    if found is None:
+    difference = paired_difference(ours, theirs)
+    if difference is None:
         raise ValueError("two results without a common seed")
-    return found
+    return difference
 
 
 # --- figures of a study
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A student over all places of a study, in parts of 1.
+    """A student over all settings of a study, in parts of 1.
 
     `gain`, `least`, `most`: of the file over the best floor. `closed`: part of the distance from the best floors to
-    real records. `below`: places more than a point below their floor. `unnoised`: the gain of labels of the release
+    real records. `below`: settings more than a point below their floor. `unnoised`: the gain of labels of the release
     without noise; nan if not measured.
     """
 
-    places: int
+    settings: int
     gain: float
     least: float
     most: float
@@ -193,7 +193,7 @@ def summary(measured: Sequence[Measured]) -> Summary:
         for entry, floor in zip(measured, floors, strict=True)
     ]
     return Summary(
-        places=len(gains),
+        settings=len(gains),
         gain=float(np.mean(gains)),
         least=min(gains),
         most=max(gains),
@@ -209,10 +209,10 @@ def summary(measured: Sequence[Measured]) -> Summary:
     )
 
 
-def sure_gains(study: Study) -> dict[tuple[str, Place], bool]:
+def sure_gains(study: Study) -> dict[tuple[str, Setting], bool]:
     """Return the gains that differ from 0 after Holm's adjustment over both students and all places."""
-    keys = [(student, place) for student in STUDENTS for place in study[student]]
-    adjusted_p = adjusted([study[student][place].gain.p for student, place in keys])
+    keys = [(student, setting) for student in STUDENTS for setting in study[student]]
+    adjusted_p = adjusted([study[student][setting].gain.p for student, setting in keys])
     return {key: p is not None and p < CERTAIN for key, p in zip(keys, adjusted_p, strict=True)}
 
 
@@ -244,14 +244,14 @@ def exported_table(study: Study) -> list[str]:
     head = ["data", "records", "epsilon", *_columns(of_student)]
     certain = sure_gains(study)
     rows = []
-    for place in study["head"]:
-        data, records, epsilon = place
-        if not is_shown(place):
+    for setting in study["head"]:
+        data, records, epsilon = setting
+        if not is_shown(setting):
             continue
         row = [data, str(records), f"{epsilon:g}"]
         for student in STUDENTS:
-            entry = study[student][place]
-            gain = _with_interval(entry.gain) + "*" * certain[student, place]
+            entry = study[student][setting]
+            gain = _with_interval(entry.gain) + "*" * certain[student, setting]
             row += [
                 f"{_mean(entry.floor):.3f}",
                 f"{_mean(entry.file):.3f}",
@@ -262,9 +262,9 @@ def exported_table(study: Study) -> list[str]:
     return _table(head, rows)
 
 
-def is_shown(place: Place) -> bool:
-    """Return True for a place in the table of 600 texts."""
-    return place[1] in {300, 1000} and place[2] in {1.0, 4.0}
+def is_shown(setting: Setting) -> bool:
+    """Return True for a setting in the table of 600 texts."""
+    return setting[1] in {300, 1000} and setting[2] in {1.0, 4.0}
 
 
 def _columns(names: Line) -> list[str]:
@@ -285,11 +285,11 @@ def more_table(by_size: Mapping[int, Study]) -> list[str]:
         *_columns(("best floor", "file", "2,000 minus 600", "real")),
     ]
     rows = []
-    for place in by_size[SIZES[0]]["head"]:
-        data, records, epsilon = place
+    for setting in by_size[SIZES[0]]["head"]:
+        data, records, epsilon = setting
         row = [data, str(records), f"{epsilon:g}"]
         for student in STUDENTS:
-            entries = [study[student][place] for study in by_size.values()]
+            entries = [study[student][setting] for study in by_size.values()]
             row.append(" / ".join(f"{_mean(entry.floor):.3f}" for entry in entries))
             row.append(" / ".join(f"{_mean(entry.file):.3f}" for entry in entries))
             row.append(_with_interval(_paired(entries[1].file, entries[0].file)))
@@ -307,7 +307,7 @@ def summary_table(by_size: Mapping[int, Study]) -> list[str]:
         default = by_size[DEFAULT_SIZE][student]
         for epsilon in (1.0, 4.0):
             columns[student].append(
-                summary([entry for place, entry in default.items() if place[2] == epsilon])
+                summary([entry for setting, entry in default.items() if setting[2] == epsilon])
             )
     sure = [str(sum(sure_gains(study).values())) for study in by_size.values()]
     number = sum(len(places) for places in by_size[DEFAULT_SIZE].values())
@@ -315,9 +315,12 @@ def summary_table(by_size: Mapping[int, Study]) -> list[str]:
         ["head: gain, points", *_gains(columns["head"])],
         [
             "part of the distance to real records",
-            *(f"{100 * one.closed:.0f} %" for one in columns["head"]),
+            *(f"{100 * column.closed:.0f} %" for column in columns["head"]),
         ],
-        ["places more than a point below the floor", *(str(one.below) for one in columns["head"])],
+        [
+            "places more than a point below the floor",
+            *(str(column.below) for column in columns["head"]),
+        ],
         ["head: gain unnoised", *_unnoised(columns["head"])],
         ["words: gain, points", *_gains(columns["words"])],
         ["words: gain unnoised", *_unnoised(columns["words"])],
@@ -327,11 +330,11 @@ def summary_table(by_size: Mapping[int, Study]) -> list[str]:
 
 
 def _gains(columns: Sequence[Summary]) -> list[str]:
-    return [f"{_points(one.gain)} {_reach(one)}" for one in columns]
+    return [f"{_points(column.gain)} {_reach(column)}" for column in columns]
 
 
 def _unnoised(columns: Sequence[Summary]) -> list[str]:
-    return [_points(one.unnoised) for one in columns]
+    return [_points(column.unnoised) for column in columns]
 
 
 def _points(part: float) -> str:
@@ -375,9 +378,9 @@ def readme_table(few: Study, many: Study, unnamed: pd.DataFrame) -> list[str]:
     first, *others = titles
     head = ["accuracy of a new classifier, trained on", f"{first}, {classes[first]} classes"]
     head += [f"{title}, {classes[title]}" for title in others]
-    place = (PROMISED_RECORDS, PROMISED_EPSILON)
-    entries = [few["head"][title, *place] for title in titles]
-    at_place = (unnamed["records"] == PROMISED_RECORDS) & (unnamed["epsilon"] == PROMISED_EPSILON)
+    setting = (README_RECORDS, README_EPSILON)
+    entries = [few["head"][title, *setting] for title in titles]
+    at_place = (unnamed["records"] == README_RECORDS) & (unnamed["epsilon"] == README_EPSILON)
     so_called = unnamed[at_place].drop(columns="seed").groupby("data").mean()
     so_called.index = so_called.index.map(TITLES)
     rows: list[tuple[str, Sequence[float], str]] = [
@@ -399,7 +402,7 @@ def readme_table(few: Study, many: Study, unnamed: pd.DataFrame) -> list[str]:
         ),
         (
             "the same with 2,000 texts, as `wasp init` writes them for ten classes",
-            [_mean(many["head"][title, *place].file) for title in titles],
+            [_mean(many["head"][title, *setting].file) for title in titles],
             "epsilon 1",
         ),
         ("the private records themselves", [_mean(entry.real) for entry in entries], "none"),
@@ -506,7 +509,7 @@ class Written:
     phrases: Mapping[Path, Sequence[str]]
 
     def texts(self) -> dict[Path, str]:
-        """Return the texts of all files; raises ValueError for a document without a place of a table."""
+        """Return the texts of all files; raises ValueError for a document without room for a table."""
         documents = {}
         for path, tables in self.tables.items():
             text = path.read_text(encoding="utf-8")
@@ -568,27 +571,31 @@ def written() -> Written:
 def _phrases(few: Study, many: Study) -> dict[Path, list[str]]:
     """Return the figures that prose states."""
     opened = [
-        place for place in few["head"] if index_of(place[1], _classes(place[0]), place[2]) >= CLOSED
+        setting
+        for setting in few["head"]
+        if index_of(setting[1], _classes(setting[0]), setting[2]) >= CLOSED
     ]
-    head = summary([few["head"][place] for place in opened])
-    shown = [place for place in few["head"] if is_shown(place)]
-    in_table = {student: summary([few[student][place] for place in shown]) for student in STUDENTS}
+    head = summary([few["head"][setting] for setting in opened])
+    shown = [setting for setting in few["head"] if is_shown(setting)]
+    in_table = {
+        student: summary([few[student][setting] for setting in shown]) for student in STUDENTS
+    }
     heads = summary(list(many["head"].values()))
     words = summary(list(many["words"].values()))
-    precise = summary([entry for place, entry in many["words"].items() if place[2] == 4.0])
+    precise = summary([entry for setting, entry in many["words"].items() if setting[2] == 4.0])
     reach = _reach(head)
     gain_of_words = f"{100 * in_table['words'].gain:.1f} point over its best floor"
     return {
         README: [
-            f"Over {head.places} settings of six data sets, the exported texts are {100 * head.gain:.1f} points above "
+            f"Over {head.settings} settings of six data sets, the exported texts are {100 * head.gain:.1f} points above "
             f"the best floor on average {reach} and {100 * head.over_without:.1f} above texts without private records. "
             f"In {head.below} settings they are more than a point *below* it",
             f"A classifier of words (TF-IDF) gains {gain_of_words}.",
-            f"in {heads.places} settings, the gains are {100 * heads.gain:.1f} points {_reach(heads)} and "
+            f"in {heads.settings} settings, the gains are {100 * heads.gain:.1f} points {_reach(heads)} and "
             f"{100 * words.gain:.1f} for words ({100 * precise.gain:.1f} at epsilon 4)",
         ],
         RESULTS: [
-            f"Over the {head.places} places (data, records, epsilon) that have an index of at least 8, the `head` of "
+            f"Over the {head.settings} places (data, records, epsilon) that have an index of at least 8, the `head` of "
             f"the file gains **{100 * head.gain:.1f} points over the best floor** {reach}, "
             f"{100 * head.over_without:.1f} over the better of both labels without private data and "
             f"{100 * head.over_release:.1f} over the class means. In the {len(shown)} places of the table it closes "

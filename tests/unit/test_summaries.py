@@ -29,15 +29,15 @@ def test_the_best_floor_is_the_rival_with_the_highest_mean_and_gains_are_paired_
     total = summary([entry])
     assert total.closed == pytest.approx(0.1 / 0.3)
     assert total.over_without == pytest.approx(0.2)
-    assert (total.below, total.places) == (0, 1)
+    assert (total.below, total.settings) == (0, 1)
 
 
 def test_a_place_has_one_accuracy_for_each_seed_and_rival() -> None:
     cells = pd.read_parquet(CELLS / "more_texts.parquet")
     for names in ("own", "neutral"):
-        for place, entry in more(cells, names, 2000)["head"].items():
+        for setting, entry in more(cells, names, 2000)["head"].items():
             for values in (entry.file, entry.without, entry.release, entry.real, entry.unnoised):
-                assert sorted(values) == list(range(5)), place
+                assert sorted(values) == list(range(5)), setting
     study = exported(pd.read_parquet(CELLS / "exported_texts.parquet"))
     assert all(sorted(entry.file) == list(range(5)) for entry in study["words"].values())
 
