@@ -587,9 +587,9 @@ def _phrases(few: Study, many: Study) -> dict[Path, list[str]]:
     gain_of_words = f"{100 * in_table['words'].gain:.1f} point over its best floor"
     return {
         README: [
-            f"Over {head.settings} settings of six data sets, the exported texts are {100 * head.gain:.1f} points above "
-            f"the best floor on average {reach} and {100 * head.over_without:.1f} above texts without private records. "
-            f"In {head.below} settings they are more than a point *below* it",
+            f"Over {head.settings} settings of six data sets, the exported texts are {100 * head.gain:.1f} points "
+            f"above the best floor on average {reach} and {100 * head.over_without:.1f} above texts without private "
+            f"records. In {head.below} settings they are more than a point *below* it",
             f"A classifier of words (TF-IDF) gains {gain_of_words}.",
             f"in {heads.settings} settings, the gains are {100 * heads.gain:.1f} points {_reach(heads)} and "
             f"{100 * words.gain:.1f} for words ({100 * precise.gain:.1f} at epsilon 4)",
