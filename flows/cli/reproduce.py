@@ -73,6 +73,16 @@ def reproduce(  # noqa: PLR0913 - the options of the command
     ] = None,
 ) -> Output:
     """Reproduce the tables and figures of a paper; exit code 0 only if every claim was judged."""
+    of_run = {
+        "--table": table,
+        "--figure": figure,
+        "--quick": quick,
+        "--published": published,
+        "--plan": plan,
+        "--yes": yes,
+        "--from": from_,
+    }
+    _refuse_unused(paper, [name for name, value in of_run.items() if value], coverage)
     # Prefect, which the comparisons import, needs it.
     home = state_folder()
     from flows.reproduce.catalogue import read_catalogue, read_paper
@@ -105,6 +115,17 @@ def reproduce(  # noqa: PLR0913 - the options of the command
     run.check()
     run.run(_run_comparison)
     return _result(run)
+
+
+def _refuse_unused(paper: str | None, options: list[str], coverage: Path | None) -> None:
+    """Raise ConfigError for options of a run that nothing would read."""
+    if coverage is not None and (paper or options):
+        unused = ", ".join(["PAPER"] * bool(paper) + options)
+        raise ConfigError(f"--coverage: runs nothing and reads all papers. Remove {unused}")
+    if options and paper is None:
+        raise ConfigError(
+            f"PAPER: missing, and {options[0]} is of one paper. Write wasp, dp_kps, kd_tutor, or a path: ./mine.yaml"
+        )
 
 
 def _write_coverage(catalogue: Catalogue, folder: Path) -> Output:

@@ -27,6 +27,24 @@ def test_without_a_paper_the_items_are_listed() -> None:
     assert "wasp reproduce PAPER --quick" in text
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"table": ["1"]}, "PAPER: missing, and --table is of one paper"),
+        ({"quick": True, "yes": True}, "PAPER: missing, and --quick is of one paper"),
+        ({"paper": "wasp", "coverage": Path()}, "reads all papers. Remove PAPER$"),
+        ({"figure": ["4"], "plan": True, "coverage": Path()}, "Remove --figure, --plan$"),
+    ],
+)
+def test_options_that_nothing_would_read_are_refused(
+    options: dict[str, Any], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=message):
+        command.reproduce(**options)
+    assert list(tmp_path.glob("*.md")) == []
+
+
 def paid_paper(folder: Path) -> str:
     model = {"name": "m", "connector": "openai", "model": "m", "price": {"input": 5, "output": 5}}
     run: dict[str, Any] = {
