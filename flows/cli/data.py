@@ -53,6 +53,10 @@ def data(
 
     folder = DataFolder((to or data_folder()).expanduser(), from_, replace)
     if name is None and not all_:
+        if yes or replace or from_:
+            raise ConfigError(
+                "NAME: missing, and --from, --yes and --replace are for sets to fetch. Write NAME or --all"
+            )
         return Output(_listing(folder), _list_text)
     if name is not None and all_:
         raise ConfigError("--all: names all recipes already. Remove NAME or --all")

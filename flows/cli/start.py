@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -29,6 +29,8 @@ ConfigName = Annotated[
         help=f"A configuration by name, such as demo; or, with --config, a flow: {', '.join(flow_names())}.",
     ),
 ]
+
+NOTHING_TO_CHANGE = "--set: there is no configuration to change. Name one, or remove --set"
 
 
 def init(  # noqa: PLR0913 - the options of the command
@@ -298,60 +300,93 @@ def advise(  # noqa: PLR0913 - the options of the command
     rows: Annotated[int | None, typer.Option(help="Rounded number of private rows.")] = None,
     classes: Annotated[int | None, typer.Option(help="Number of classes.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="Epsilon of one release.")] = None,
-    delta: Annotated[float, typer.Option(help="Delta of the release.")] = 1e-5,
+    delta: Annotated[
+        float | None, typer.Option(help="Delta of the release. Default: 0.00001.")
+    ] = None,
     range_: Annotated[
         bool, typer.Option("--range", help="Compare epsilon 0.5 to 8 instead.")
     ] = False,
 ) -> Output:
     """Estimate what private rows would add. Reads none, spends nothing."""
+    numbers = {"rows": rows, "classes": classes, "epsilon": epsilon, "delta": delta}
+    if range_ and epsilon is not None:
+        raise ConfigError("--range: compares epsilon 0.5 to 8. Remove --range or --epsilon")
     file = None
     if name or config:
+        _refuse_stated(numbers)
         _, file = flow_and_file(name, config, flow_names())
+    elif set_:
+        raise ConfigError(NOTHING_TO_CHANGE)
     # Prefect, which the next imports load, needs it.
     home = state_folder()
+    from flows.methods.wasp.opening import LEVELS, advice_text, range_text
+
+    if not range_:
+        return Output(_worth(file, set_ or [], numbers, home), advice_text)
+    changes = [[*(set_ or []), f"privacy.epsilon={level}"] for level in LEVELS]
+    levels = [
+        _worth(file, changed, numbers | {"epsilon": level}, home)
+        for changed, level in zip(changes, LEVELS, strict=True)
+    ]
+    return Output({"range": levels}, lambda value: range_text(value["range"]))
+
+
+STATED_BY = {
+    "rows": "private.declared_rows",
+    "epsilon": "privacy.epsilon",
+    "delta": "privacy.delta",
+}
+"""The fields of a configuration that state the numbers of `wasp advise`; the task file states the classes."""
+
+
+def _refuse_stated(numbers: Mapping[str, float | None]) -> None:
+    """Raise ConfigError for a number of `wasp advise` that the configuration states."""
+    for option, number in numbers.items():
+        if number is None:
+            continue
+        instead = ""
+        if option in STATED_BY:
+            instead = f", or write: --set {STATED_BY[option]}={number:g}"
+        raise ConfigError(f"--{option}: the configuration states it. Remove --{option}{instead}")
+
+
+def _worth(
+    file: Path | None, changes: Sequence[str], numbers: Mapping[str, float | None], home: Path
+) -> Json:
+    """Return what private rows would add to a run of a configuration, or to one of these numbers."""
     from flows.engine.datasets import with_declared_rows
     from flows.engine.plan import numbers_of
     from flows.methods.wasp.calibration import calibrated, density_noise
-    from flows.methods.wasp.opening import LEVELS, UseDecision, advice_text, range_text
+    from flows.methods.wasp.opening import UseDecision
     from tasks.accounting.promise import Promise
 
-    if range_:
-        changes = [[*(set_ or []), f"privacy.epsilon={level}"] for level in LEVELS]
-        at = zip(changes, LEVELS, strict=True)
-        levels = [
-            advise(name, config, changed, rows, classes, level, delta) for changed, level in at
-        ]
-        return Output({"range": levels}, lambda value: range_text(value["range"]))
     budget = None
     if file is not None:
-        loaded = with_declared_rows(_load("wasp", file, set_), home)
-        rows = loaded.declared_rows
-        classes = loaded.classes
+        loaded = with_declared_rows(_load("wasp", file, changes), home)
         epsilon = loaded.privacy.epsilon
         noise = calibrated(loaded)
-        protects = loaded.privacy.protects
-        language = loaded.other_language
-        unnamed = loaded.has_unnamed_classes
+        opening = UseDecision(
+            loaded.declared_rows,
+            loaded.classes,
+            noise.sigma,
+            protects=loaded.privacy.protects,
+            language=loaded.other_language,
+            unnamed=loaded.has_unnamed_classes,
+        )
         budget = numbers_of(loaded)["budget"]
     else:
-        rows, classes, epsilon = _positive(rows=rows, classes=classes, epsilon=epsilon)
-        _positive(delta=delta)
+        delta = 1e-5 if numbers["delta"] is None else numbers["delta"]
+        rows, classes, epsilon, delta = _positive(**(dict(numbers) | {"delta": delta}))
         if classes < 2:
             raise ConfigError(
                 f"--classes: {classes:g} is too small. Write the number of classes, at least 2."
             )
         noise = density_noise(Promise(epsilon, delta))
-        protects = "record"
-        language = ""
-        unnamed = False
-    opening = UseDecision(
-        rows, classes, noise.sigma, protects=protects, language=language, unnamed=unnamed
-    )
+        opening = UseDecision(rows, classes, noise.sigma)
     needed = None
     if not opening.opens:
         needed = opening.needed_epsilon(epsilon, noise.delta, noise.sensitivity)
-    value = opening.to_json() | {"epsilon": epsilon, "needed_epsilon": needed, "budget": budget}
-    return Output(value, advice_text)
+    return opening.to_json() | {"epsilon": epsilon, "needed_epsilon": needed, "budget": budget}
 
 
 def preview(
@@ -388,6 +423,8 @@ def doctor(
     from tasks.reporting import terminal as text
 
     loaded = None
+    if set_ and not (name or config):
+        raise ConfigError(NOTHING_TO_CHANGE)
     if name or config:
         flow, file = flow_and_file(name, config, flow_names())
         if not find_flow(flow).resumable:

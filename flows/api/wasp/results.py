@@ -174,18 +174,18 @@ def advise(  # noqa: PLR0913 - the options of `wasp advise`
     rows: int | None = None,
     classes: int | None = None,
     epsilon: float | None = None,
-    delta: float = 1e-5,
+    delta: float | None = None,
 ) -> Json:
     """Estimate what private records would add; read none, spend nothing.
 
     Args:
-        name: a configuration; or None with `rows`, `classes` and `epsilon`.
+        name: a configuration, which states all numbers below; or None with `rows`, `classes` and `epsilon`.
         changes: as in `run`.
         config: as in `run`.
         rows: rounded number of private records.
         classes: number of classes.
         epsilon: epsilon of one release.
-        delta: delta of the release.
+        delta: delta of the release; 0.00001 if None.
 
     Returns:
         `opens`: False for the advice to keep the budget. `gains`: expected points of accuracy over texts alone and

@@ -1,6 +1,7 @@
 """The command `wasp data`: list, one set, all sets."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,6 +23,12 @@ def test_the_list_names_each_set_with_its_state(tmp_path: Path) -> None:
 def test_a_name_and_all_exclude_each_other(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="Remove NAME or --all"):
         data("imdb", all_=True, to=tmp_path)
+
+
+@pytest.mark.parametrize("option", [{"yes": True}, {"replace": True}, {"from_": "mirror"}])
+def test_an_option_to_fetch_needs_a_name(option: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="NAME: missing"):
+        data(to=tmp_path, **option)
 
 
 def test_all_continues_after_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

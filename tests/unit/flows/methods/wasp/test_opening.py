@@ -163,6 +163,25 @@ def test_a_number_that_is_missing_or_not_allowed_is_named(
         start.advise(**numbers)
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"name": "demo", "rows": 500}, "--rows: .* or write: --set private.declared_rows=500"),
+        (
+            {"name": "demo", "classes": 5},
+            "--classes: the configuration states it. Remove --classes$",
+        ),
+        ({"name": "demo", "epsilon": 2.0}, "or write: --set privacy.epsilon=2"),
+        ({"name": "demo", "delta": 1e-6}, "or write: --set privacy.delta=1e-06"),
+        ({"rows": 10, "classes": 2, "epsilon": 1.0, "range_": True}, "Remove --range or --epsilon"),
+        ({"rows": 10, "classes": 2, "epsilon": 1.0, "set_": ["seed=1"]}, "remove --set"),
+    ],
+)
+def test_options_that_nothing_would_read_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        start.advise(**options)
+
+
 def test_another_language_leaves_the_decision_and_removes_the_numbers() -> None:
     english = UseDecision(300, 10, SIGMA)
     german = UseDecision(300, 10, SIGMA, language="German (de)")
