@@ -154,7 +154,7 @@ class VendorPromises(LanguageModelContract):
 
     # --- several endpoints
     def test_the_least_loaded_endpoint_is_called_first(self):
-        with VendorServer(latency=0.05) as fast, VendorServer(latency=0.25) as slow:
+        with VendorServer(latency=0.1) as fast, VendorServer(latency=1.0) as slow:
             answers = self.open(fast, slow, concurrency=3).complete(writings(40))
         assert all(answer.finish_reason == "stop" for answer in answers)
         assert fast.count + slow.count == 40
