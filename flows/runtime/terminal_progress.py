@@ -15,6 +15,8 @@ from connectors.interfaces.counts import duration
 from flows.runtime.library_output import terminal
 
 EVERY_SECONDS = 5.0
+LONGEST_SILENCE = 300.0
+"""Seconds after which work that delivers nothing is shown again; before that after 5, 10, 20, ... seconds."""
 DELIVERY_SECONDS = 1.0
 """Units that arrive within this time are one delivery."""
 ENDING_ITERATIONS = 2.0
@@ -87,7 +89,7 @@ class Work:
 
 
 class Display:
-    """A thread-safe display of plain lines: every few seconds, and at the end of a piece of work."""
+    """A thread-safe display of plain lines: every few seconds, more rarely while nothing changes, and at the end."""
 
     def __init__(
         self, stream: TextIO | None = None, every: float = EVERY_SECONDS, quiet: bool = False
@@ -125,17 +127,36 @@ class Display:
     def work(self, work: Work) -> Iterator[Callable[[], None]]:
         """Show a piece of work; call the value after each change of it."""
         shown = work.started
+        ended = threading.Event()
 
-        def update() -> None:
+        def show_after(seconds: float) -> bool:
+            """Show the work if its last line is older; return True if it is."""
             nonlocal shown
             with self._lock:
-                if time.monotonic() - shown < self._every:
-                    return
+                if time.monotonic() - shown < seconds:
+                    return False
                 shown = time.monotonic()
             # Outside the lock: `say` takes it too.
             self.say(str(work))
+            return True
 
-        yield update
+        def remind() -> None:
+            """Show work without deliveries: a batch of long prompts takes many minutes."""
+            first = self._every or EVERY_SECONDS
+            pause = first
+            while not ended.wait(pause):
+                pause = min(2 * pause, LONGEST_SILENCE) if show_after(pause) else first
+
+        def update() -> None:
+            show_after(self._every)
+
+        reminder = threading.Thread(target=remind, name="progress", daemon=True)
+        reminder.start()
+        try:
+            yield update
+        finally:
+            ended.set()
+            reminder.join()
         self.say(str(work))
 
 

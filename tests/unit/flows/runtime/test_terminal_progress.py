@@ -3,6 +3,8 @@
 import io
 import logging
 import os
+import threading
+import time
 
 import pytest
 from rich.console import Console
@@ -92,6 +94,18 @@ def test_plain_lines_have_rate_time_left_and_cost(clock: Clock) -> None:
     assert first.startswith("write clerk")
     assert "50/100  4.8/s, 10 s left, $0.0100 of $1" in first
     assert last.endswith("$0.0200 of $1")
+
+
+def test_work_that_delivers_nothing_is_shown_ever_more_rarely() -> None:
+    stream = io.StringIO()
+    work = Work("write clerk", 100, lambda: "writing a batch of 64")
+    with Display(stream, every=0.05).work(work):
+        time.sleep(1.0)
+    *reminders, last = stream.getvalue().splitlines()
+    # After 0.05, 0.15, 0.35 and 0.75 s; a busy machine shows fewer.
+    assert 1 <= len(reminders) <= 4
+    assert {*reminders, last} == {f"{'write clerk':<28} 0/100  writing a batch of 64"}
+    assert "progress" not in {thread.name for thread in threading.enumerate()}
 
 
 def test_bars_come_and_go_with_their_work_above_the_state_of_the_run() -> None:
