@@ -21,6 +21,7 @@ from flows.runtime.state_folder import check_room, state_folder
 if TYPE_CHECKING:
     from flows.compare.config import CompareConfig
     from flows.reproduce.catalogue import Catalogue, Paper
+    from flows.reproduce.cell_tables import Cells
     from flows.reproduce.run import ReproductionRun
 
 Numbers = list[str] | None
@@ -68,7 +69,8 @@ def reproduce(  # noqa: PLR0913 - the options of the command
         Path | None,
         typer.Option(
             "--coverage",
-            help="Only write coverage.md and the cells of all papers to this folder: stored cells, and its own.",
+            help="Folder of coverage.md and the cells of all papers: write them from stored cells and its own. With "
+            "PAPER: first run the cells that neither has.",
         ),
     ] = None,
 ) -> Output:
@@ -88,8 +90,9 @@ def reproduce(  # noqa: PLR0913 - the options of the command
     from flows.reproduce.catalogue import read_catalogue, read_paper
     from flows.reproduce.run import ReproductionRun, Request
     from flows.runtime.stores import open_artifacts
+    from flows.runtime.terminal_progress import display
 
-    if coverage is not None:
+    if coverage is not None and paper is None:
         return _write_coverage(read_catalogue(), coverage)
     if paper is None:
         return Output(_listing(read_catalogue().papers), _list_text)
@@ -103,29 +106,47 @@ def reproduce(  # noqa: PLR0913 - the options of the command
         command=_command(paper, {"table": table, "figure": figure}, quick, published),
     )
     artifacts = open_artifacts(home)
-    run = ReproductionRun(request, artifacts)
+    filed = _filed_cells(paper, coverage)
+    run = ReproductionRun(request, artifacts, filed)
     if plan:
         return _plan(run)
     check_room(home)
     _obtain_missing(run, from_, yes)
     # Again: the keys of its cells contain sizes and times of files, and another process may have prepared them since.
-    run = ReproductionRun(request, artifacts)
+    run = ReproductionRun(request, artifacts, filed)
     if published:
         _require_consent_to_cost(run, yes)
     run.check()
     run.run(_run_comparison)
+    if coverage is not None:
+        display().say(_coverage_text(_write_coverage(read_catalogue(), coverage)))
     return _result(run)
 
 
 def _refuse_unused(paper: str | None, options: list[str], coverage: Path | None) -> None:
     """Raise ConfigError for options of a run that nothing would read."""
-    if coverage is not None and (paper or options):
-        unused = ", ".join(["PAPER"] * bool(paper) + options)
-        raise ConfigError(f"--coverage: runs nothing and reads all papers. Remove {unused}")
+    unfit = [name for name in options if name in {"--quick", "--published", "--plan"}]
+    if coverage is not None and unfit:
+        raise ConfigError(
+            f"--coverage: its page has the comparisons for a few cores with all seeds. Remove {', '.join(unfit)}"
+        )
     if options and paper is None:
         raise ConfigError(
             f"PAPER: missing, and {options[0]} is of one paper. Write wasp, dp_kps, kd_tutor, or a path: ./mine.yaml"
         )
+
+
+def _filed_cells(paper: str, coverage: Path | None) -> Cells:
+    """Return the cells of a folder that a run continues; none without one."""
+    from flows.reproduce.catalogue import read_catalogue
+    from flows.reproduce.cell_tables import read_cells
+    from flows.reproduce.coverage import cells_file
+
+    if coverage is None:
+        return {}
+    if paper not in read_catalogue().papers:
+        raise ConfigError(f"--coverage: its page has no '{paper}'. Remove --coverage")
+    return read_cells(cells_file(coverage, paper))
 
 
 def _write_coverage(catalogue: Catalogue, folder: Path) -> Output:

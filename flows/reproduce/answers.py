@@ -47,8 +47,27 @@ class Answers:
         return {key: entry for key, entry in loaded.items() if entry is not None}
 
     def are_stored(self, cells: Sequence[Cell]) -> bool:
-        """Return True if no cell has to run."""
+        """Return True if all results are stored here."""
         return all(self._load(cell) is not None for cell in cells)
+
+    def open_cells(self, comparison: str, cells: Sequence[Cell]) -> list[Cell]:
+        """Return the cells of a comparison that have no result, here or of another machine."""
+        return [
+            cell
+            for cell in cells
+            if self._load(cell) is None and (comparison, cell.key) not in self._taken
+        ]
+
+    def would_fit(self, cell: Cell, entry: RecordedCell) -> bool:
+        """Return True if a cell that runs here now would be of the same steps and data as a recorded one."""
+        data = digests_of(cell, self.digests)
+        return entry.steps == steps_digest() and all(
+            entry.data.get(path, digest) == digest for path, digest in data.items()
+        )
+
+    def has_taken(self, comparison: str) -> bool:
+        """Return True if another machine computed a cell of the comparison."""
+        return any(name == comparison for name, _ in self._taken)
 
     def add(self, cells: Sequence[Cell], summary: Json) -> None:
         """Add failed and degraded cells of a comparison, which are not stored, from its summary."""

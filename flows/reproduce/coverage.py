@@ -33,7 +33,7 @@ def write_coverage(catalogue: Catalogue, artifacts: Artifacts, folder: Path) -> 
     Returns the paths, with the number of cells and those left out. Raises InputError, before anything is written, for
     a file of cells that cannot be read.
     """
-    filed = {name: read_cells(_file(folder, name)) for name in catalogue.papers}
+    filed = {name: read_cells(cells_file(folder, name)) for name in catalogue.papers}
     papers = []
     numbers: dict[str, int] = {}
     left_out: list[str] = []
@@ -43,7 +43,7 @@ def write_coverage(catalogue: Catalogue, artifacts: Artifacts, folder: Path) -> 
         left_out += take_cells(run.matrices, run.answers, filed[name])
         cells = run.all_answers()
         papers.append(_covered(paper, run, cells))
-        path = _file(folder, name)
+        path = cells_file(folder, name)
         numbers[str(path)] = papers[-1].finished
         # Other versions of the library write equal cells as other bytes.
         if not path.exists() or filed[name] != {key: rows for key, rows in cells.items() if rows}:
@@ -53,7 +53,8 @@ def write_coverage(catalogue: Catalogue, artifacts: Artifacts, folder: Path) -> 
     return {"page": str(page), "cells": numbers, "left_out": left_out}
 
 
-def _file(folder: Path, name: str) -> Path:
+def cells_file(folder: Path, name: str) -> Path:
+    """Return the file of the cells of a paper."""
     return folder / CELLS / f"{name}.parquet"
 
 

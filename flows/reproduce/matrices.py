@@ -49,6 +49,16 @@ class Matrix:
             if cell.row in rows and cell.column in columns and cell.seed in config.seeds
         ]
 
+    def parts_with(self, cells: Sequence[Cell]) -> list[CompareConfig]:
+        """Return parts of this comparison that together have exactly these cells: one for each seed and column."""
+        rows: dict[tuple[int, str], list[str]] = {}
+        for cell in cells:
+            rows.setdefault((cell.seed, cell.column), []).append(cell.row)
+        return [
+            _with_parts(self.config, names, [column]).model_copy(update={"seeds": [seed]})
+            for (seed, column), names in rows.items()
+        ]
+
     def part(self, measurement: Measurement) -> tuple[CompareConfig, list[Cell]]:
         """Return the part of a measurement: configuration and cells."""
         config = _restricted(self.config, [measurement])

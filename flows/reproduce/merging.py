@@ -13,16 +13,21 @@ CHANGED = "their settings have changed since"
 UNFIT = (
     "they are of other step versions or data than the cells of this comparison that are stored here"
 )
+OTHERS = "they are of other step versions or data than cells that would run here now"
 
 
 def take_cells(
-    matrices: Sequence[Matrix], answers: Answers, filed: Mapping[str, Sequence[RecordedCell]]
+    matrices: Sequence[Matrix],
+    answers: Answers,
+    filed: Mapping[str, Sequence[RecordedCell]],
+    *,
+    are_continued: bool = False,
 ) -> list[str]:
     """Add the cells of a file that still count to the answers; return those left out, with reasons.
 
     A cell counts if its comparison has one with equal settings, and if the stored cells of the comparison are of the
     same steps and data. Stored cells replace equal ones. The rows of a comparison are compared with each other, and may
-    not come from different steps or data.
+    not come from different steps or data. With `are_continued` further cells will run: those must fit too.
     """
     left_out: Counter[tuple[str, str]] = Counter()
     by_name = {matrix.name: matrix for matrix in matrices}
@@ -31,7 +36,7 @@ def take_cells(
         if matrix is None:
             left_out[comparison, GONE] += len(entries)
             continue
-        for reason in _take(matrix, answers, entries):
+        for reason in _take(matrix, answers, entries, are_continued):
             left_out[comparison, reason] += 1
     return [
         f"{comparison}: {counted(number, 'cell')}, because {reason}"
@@ -39,7 +44,9 @@ def take_cells(
     ]
 
 
-def _take(matrix: Matrix, answers: Answers, entries: Sequence[RecordedCell]) -> list[str]:
+def _take(
+    matrix: Matrix, answers: Answers, entries: Sequence[RecordedCell], are_continued: bool
+) -> list[str]:
     """Add the cells of one comparison; return the reason of each that is left out."""
     stored = answers.stored(matrix.cells)
     names = {(cell.row, cell.column, cell.seed) for cell in matrix.cells}
@@ -51,8 +58,10 @@ def _take(matrix: Matrix, answers: Answers, entries: Sequence[RecordedCell]) -> 
             reasons.append(CHANGED if entry.labels in names else GONE)
         elif cell.key in stored:
             continue
-        elif entry.fits(stored.values()):
-            answers.take(matrix.name, cell, entry)
-        else:
+        elif not entry.fits(stored.values()):
             reasons.append(UNFIT)
+        elif are_continued and not answers.would_fit(cell, entry):
+            reasons.append(OTHERS)
+        else:
+            answers.take(matrix.name, cell, entry)
     return reasons

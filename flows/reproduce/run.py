@@ -11,17 +11,18 @@ from connectors.artifacts.store import Artifacts
 from connectors.interfaces.counts import duration
 from connectors.interfaces.errors import WaspError
 from connectors.interfaces.json_values import Json
-from flows.compare.cells import comparison_id
+from flows.compare.cells import Cell, comparison_id
 from flows.compare.config import CompareConfig
 from flows.compare.preflight import inspect_cells
 from flows.compare.values import comparison_of
 from flows.reproduce.answers import Answers
 from flows.reproduce.catalogue import Item, Measurement, Paper
-from flows.reproduce.cell_tables import cells_bytes
+from flows.reproduce.cell_tables import Cells, cells_bytes
 from flows.reproduce.data_files import RecipeFile, digests, recipe_files
 from flows.reproduce.environment import environment
 from flows.reproduce.judging import judge_claims
 from flows.reproduce.matrices import Matrix, load_matrices
+from flows.reproduce.merging import take_cells
 from flows.reproduce.recorded_cells import RecordedCell
 from flows.runtime.manifest import now
 from flows.runtime.terminal_progress import display
@@ -73,15 +74,22 @@ class Request:
 
 
 class ReproductionRun:
-    """The comparisons of a request: checked, run and shown on a page."""
+    """The comparisons of a request: checked, run and shown on a page.
 
-    def __init__(self, request: Request, artifacts: Artifacts) -> None:
+    `filed`: cells of other machines and days by comparison. They do not run again, except those that do not count any
+    more (`left_out`, with reasons).
+    """
+
+    def __init__(self, request: Request, artifacts: Artifacts, filed: Cells | None = None) -> None:
         self.request = request
         self.artifacts = artifacts
         self.matrices = load_matrices(
             request.paper, request.items, request.is_published, request.is_quick
         )
         self.answers = Answers(artifacts)
+        names = {matrix.name for matrix in self.matrices}
+        of_request = {name: cells for name, cells in (filed or {}).items() if name in names}
+        self.left_out = take_cells(self.matrices, self.answers, of_request, are_continued=True)
         self.problems: dict[str, str] = {}
         """Why a comparison did not run, by its name."""
         self.blocked: set[str] = set()
@@ -98,10 +106,10 @@ class ReproductionRun:
 
     def check(self) -> None:
         """Check the open cells of all comparisons, and show all problems before the first cell starts."""
+        for line in self.left_out:
+            display().say(f"left out: {line}")
         for matrix in self.matrices:
-            # Other seeds have the same models and files.
-            first = matrix.cells_in(matrix.first_seed())
-            open_ = [cell for cell in first if not self.answers.are_stored([cell])]
+            open_ = self._first_open(matrix)
             preflight = inspect_cells(matrix.config, open_)
             self.warnings += [f"{matrix.name}: {problem}" for problem in preflight.problems]
             for line in [*preflight.problems, *preflight.unchecked]:
@@ -110,22 +118,39 @@ class ReproductionRun:
                 self.blocked.add(matrix.name)
                 self.problems[matrix.name] = "; ".join(preflight.problems)
 
+    def _first_open(self, matrix: Matrix) -> list[Cell]:
+        """Return the open cells of the first seed that has any; others have the same models and files."""
+        open_ = self.answers.open_cells(matrix.name, matrix.cells)
+        return [cell for cell in open_ if cell.seed == open_[0].seed]
+
     def run(self, run_comparison: RunComparison) -> None:
         """Run the comparisons in stages, and write the page after each comparison."""
         self.write_page()
         for matrix, config in self._stages():
-            if matrix.name in self.blocked or self._is_finished(matrix, config):
+            if matrix.name in self.blocked:
                 continue
-            try:
-                summary = run_comparison(config)
-            # One comparison that cannot run must not keep the others away.
-            except WaspError as error:
-                self.problems[matrix.name] = str(error)
-                display().say(f"warning: {matrix.name}: {error}")
-            else:
+            parts = self._open_parts(matrix, config)
+            if parts:
                 self.problems.pop(matrix.name, None)
-                self.answers.add(matrix.cells, summary)
-            self.write_page()
+            for part in parts:
+                self._run_part(matrix, part, run_comparison)
+                self.write_page()
+
+    def _run_part(self, matrix: Matrix, part: CompareConfig, run_comparison: RunComparison) -> None:
+        try:
+            summary = run_comparison(part)
+        # One comparison that cannot run must not keep the others away.
+        except WaspError as error:
+            self.problems[matrix.name] = str(error)
+            display().say(f"warning: {matrix.name}: {error}")
+        else:
+            self.answers.add(matrix.cells, summary)
+
+    def _open_parts(self, matrix: Matrix, config: CompareConfig) -> list[CompareConfig]:
+        """Return what of a comparison has to run: all of it, or only what no other machine ran."""
+        if not self.answers.has_taken(matrix.name):
+            return [] if self._is_finished(matrix, config) else [config]
+        return matrix.parts_with(self.answers.open_cells(matrix.name, matrix.cells_in(config)))
 
     def _stages(self) -> Iterator[tuple[Matrix, CompareConfig]]:
         """Yield two cells of the first comparison, all comparisons with one seed, then all with all seeds."""

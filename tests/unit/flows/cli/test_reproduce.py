@@ -32,11 +32,12 @@ def test_without_a_paper_the_items_are_listed() -> None:
     [
         ({"table": ["1"]}, "PAPER: missing, and --table is of one paper"),
         ({"quick": True, "yes": True}, "PAPER: missing, and --quick is of one paper"),
-        ({"paper": "wasp", "coverage": Path()}, "reads all papers. Remove PAPER$"),
-        ({"figure": ["4"], "plan": True, "coverage": Path()}, "Remove --figure, --plan$"),
+        ({"figure": ["4"], "coverage": Path()}, "PAPER: missing, and --figure is of one paper"),
+        ({"paper": "wasp", "plan": True, "coverage": Path()}, "with all seeds. Remove --plan$"),
+        ({"paper": "wasp", "quick": True, "coverage": Path()}, "with all seeds. Remove --quick$"),
     ],
 )
-def test_options_that_nothing_would_read_are_refused(
+def test_options_that_do_not_belong_together_are_refused(
     options: dict[str, Any], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -9,16 +9,18 @@ import pytest
 
 from connectors.artifacts.store import Artifacts
 from connectors.interfaces.errors import InputError
-from flows.compare.cells import cells_of
+from connectors.interfaces.json_values import Json
+from flows.compare.cells import cells_of, load_answer
 from flows.compare.config import CompareConfig
 from flows.config.files import check_config, load_config
 from flows.data.recipes import read_recipe
 from flows.reproduce.catalogue import Catalogue, read_catalogue
 from flows.reproduce.cell_tables import cells_bytes, read_cells
-from flows.reproduce.coverage import write_coverage
+from flows.reproduce.coverage import cells_file, write_coverage
 from flows.reproduce.data_files import missing_sets, other_rows, recipe_files
 from flows.reproduce.matrices import load_matrices
-from flows.reproduce.merging import CHANGED
+from flows.reproduce.merging import CHANGED, OTHERS
+from flows.reproduce.run import ReproductionRun, Request
 from tests.support.cells import COMMIT, finish_cell
 from tests.support.paths import ROOT
 
@@ -102,6 +104,66 @@ def test_cells_that_are_left_out_leave_the_file_and_are_named(home: Path, tmp_pa
     written = write_coverage(small_catalogue(), Artifacts(tmp_path / "other"), tmp_path)
     assert written["left_out"] == [f"compare_here: 1 cell, because {CHANGED}"]
     assert pq.read_table(file).num_rows == 0
+
+
+def reproduction(home: Path, folder: Path, **changes: str) -> ReproductionRun:
+    """Return a run of everything in a state folder, after the cells of a folder with these fields."""
+    catalogue = small_catalogue()
+    paper = catalogue.papers["mine"]
+    request = Request("mine", paper, tuple(paper.items), False, False, "wasp reproduce mine")
+    filed = read_cells(cells_file(folder, "mine"))
+    changed = {
+        name: [replace(entry, **changes) for entry in entries] for name, entries in filed.items()
+    }
+    return ReproductionRun(request, Artifacts(home), changed)
+
+
+def cells_that_run(run: ReproductionRun) -> list[str]:
+    """Return the keys of all cells that a run starts, each of which finishes at once."""
+    started: list[str] = []
+
+    def finish(config: CompareConfig) -> Json:
+        for cell in cells_of(config):
+            # As in a comparison: equal cells, and finished ones, run once.
+            if load_answer(run.artifacts, cell) is None:
+                started.append(cell.key)
+                finish_cell(run.artifacts, cell)
+        return {"cells": []}
+
+    run.run(finish)
+    return started
+
+
+def test_a_reproduction_continues_after_the_cells_of_another_machine(
+    home: Path, tmp_path: Path
+) -> None:
+    cells = cells_of(load_config(CompareConfig, Path("compare_here")))
+    keys = {cell.key for cell in cells}
+    other = Artifacts(tmp_path / "other")
+    for cell in (cells[0], cells[-1]):
+        finish_cell(other, cell)
+    folder = tmp_path / "results"
+    write_coverage(small_catalogue(), other, folder)
+
+    run = reproduction(home, folder)
+    assert run.left_out == []
+    assert sorted(cells_that_run(run)) == sorted(keys - {cells[0].key, cells[-1].key})
+    written = write_coverage(small_catalogue(), Artifacts(home), folder)
+    assert list(written["cells"].values()) == [len(cells)]
+    # Nothing is left to run, in this state folder and in an empty one.
+    assert cells_that_run(reproduction(home, folder)) == []
+    assert cells_that_run(reproduction(tmp_path / "empty", folder)) == []
+
+
+def test_cells_of_other_steps_run_again(home: Path, tmp_path: Path) -> None:
+    cells = cells_of(load_config(CompareConfig, Path("compare_here")))
+    other = Artifacts(tmp_path / "other")
+    finish_cell(other, cells[0])
+    folder = tmp_path / "results"
+    write_coverage(small_catalogue(), other, folder)
+    run = reproduction(home, folder, steps="others")
+    assert run.left_out == [f"compare_here: 1 cell, because {OTHERS}"]
+    assert set(cells_that_run(run)) == {cell.key for cell in cells}
 
 
 def test_a_faulty_file_is_refused_before_anything_is_written(home: Path, tmp_path: Path) -> None:
