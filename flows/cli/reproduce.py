@@ -85,6 +85,9 @@ def reproduce(  # noqa: PLR0913 - the options of the command
         "--from": from_,
     }
     _refuse_unused(paper, [name for name, value in of_run.items() if value], coverage)
+    # Before cells run for hours, of which the folder is to receive the page.
+    if coverage is not None and coverage.exists() and not coverage.is_dir():
+        raise ConfigError(f"--coverage: {coverage} is a file. Name a folder")
     # Prefect, which the comparisons import, needs it.
     home = state_folder()
     from flows.reproduce.catalogue import read_catalogue, read_paper

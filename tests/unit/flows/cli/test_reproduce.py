@@ -35,15 +35,24 @@ def test_without_a_paper_the_items_are_listed() -> None:
         ({"figure": ["4"], "coverage": Path()}, "PAPER: missing, and --figure is of one paper"),
         ({"paper": "wasp", "plan": True, "coverage": Path()}, "with all seeds. Remove --plan$"),
         ({"paper": "wasp", "quick": True, "coverage": Path()}, "with all seeds. Remove --quick$"),
+        ({"paper": "./mine.yaml", "coverage": Path()}, "mine.yaml: there is no such file"),
+        ({"paper": "wasp", "coverage": Path("file")}, "--coverage: file is a file. Name a folder"),
+        ({"coverage": Path("file")}, "--coverage: file is a file. Name a folder"),
     ],
 )
 def test_options_that_do_not_belong_together_are_refused(
     options: dict[str, Any], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    Path("file").touch()
     with pytest.raises(ConfigError, match=message):
         command.reproduce(**options)
-    assert list(tmp_path.glob("*.md")) == []
+    assert list(tmp_path.rglob("*.md")) == list(tmp_path.rglob("*.parquet")) == []
+
+
+def test_a_page_without_the_paper_is_not_continued(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="--coverage: its page has no '.*mine.yaml'"):
+        command.reproduce(paid_paper(tmp_path), coverage=tmp_path)
 
 
 def paid_paper(folder: Path) -> str:
