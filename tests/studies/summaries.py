@@ -24,6 +24,7 @@ from flows.methods.wasp.opening import (
     UseDecision,
 )
 from tasks.accounting.integer_noise import calibrate_sums
+from tasks.guidance.topics import LEAST_CLASSES
 from tasks.metrics.comparison import Difference, adjusted, paired_difference
 from tasks.private.density.promise import DensityPrivacy
 from tests.support.paths import ROOT
@@ -407,12 +408,19 @@ def readme_table(few: Study, many: Study, unnamed: pd.DataFrame) -> list[str]:
         ),
         ("the private records themselves", [_mean(entry.real) for entry in entries], "none"),
     ]
-    for about, column, privacy in (
-        ("classes called queue_1, queue_2, ...: texts without private records", "head without", ""),
+    so_called_rows = (
+        (
+            "classes called queue_1, queue_2, ...: texts without private records",
+            "head without",
+            "nothing to protect",
+        ),
         ("classes so called: class means of the release", "means", "epsilon 1"),
-        ("classes so called: the exported texts", "head file", "epsilon 1"),
-    ):
-        rows.append((about, list(so_called.loc[titles, column]), privacy or "nothing to protect"))
+        ("classes so called: the exported texts", "", "epsilon 1"),
+    )
+    for about, column, privacy in so_called_rows:
+        columns = [column or file_of_run(classes[title]) for title in titles]
+        cells = zip(titles, columns, strict=True)
+        rows.append((about, [float(so_called.loc[cell]) for cell in cells], privacy))
     lines = []
     for about, values, privacy in rows:
         mark = "**" * about.startswith("**")
@@ -451,18 +459,24 @@ def unnamed_forecast(cells: pd.DataFrame) -> str:
         if data not in {"Banking", "DBPedia", "IMDb"}:
             continue
         classes = _classes(data)
-        # A run of two classes has no topics: its texts are zero-shot.
-        file = "head zero-shot" if classes == 2 else "head file"
         mean = group.mean(numeric_only=True)
         lines.append(
             _about(data, classes, records, epsilon)
             | {
                 "zero_shot": round(float(mean["head without"]), 3),
-                "file": round(float(mean[file]), 3),
+                "file": round(float(mean[file_of_run(classes)]), 3),
                 "means": round(float(mean["means"]), 3),
             }
         )
     return _yaml(lines)
+
+
+def file_of_run(classes: int) -> str:
+    """Return the column of the texts that a run exports where class names say nothing."""
+    if classes >= LEAST_CLASSES:
+        return "head file"
+    # Without topics: their gain begins at this number.
+    return "head zero-shot"
 
 
 def index_of(records: int, classes: int, epsilon: float) -> float:
