@@ -85,9 +85,6 @@ def reproduce(  # noqa: PLR0913 - the options of the command
         "--from": from_,
     }
     _refuse_unused(paper, [name for name, value in of_run.items() if value], coverage)
-    # Before cells run for hours, of which the folder is to receive the page.
-    if coverage is not None and coverage.exists() and not coverage.is_dir():
-        raise ConfigError(f"--coverage: {coverage} is a file. Name a folder")
     # Prefect, which the comparisons import, needs it.
     home = state_folder()
     from flows.reproduce.catalogue import read_catalogue, read_paper
@@ -95,21 +92,23 @@ def reproduce(  # noqa: PLR0913 - the options of the command
     from flows.runtime.stores import open_artifacts
     from flows.runtime.terminal_progress import display
 
+    # Before cells run for hours, whose page the folder is to receive.
+    filed = {} if coverage is None else _filed_cells(paper, coverage)
     if coverage is not None and paper is None:
         return _write_coverage(read_catalogue(), coverage)
     if paper is None:
         return Output(_listing(read_catalogue().papers), _list_text)
     name, chosen = read_paper(paper)
+    continued = "" if coverage is None else f" --coverage {shlex.quote(str(coverage))}"
     request = Request(
         name=name,
         paper=chosen,
         items=tuple(chosen.select(table or [], figure or [])),
         is_quick=quick,
         is_published=published,
-        command=_command(paper, {"table": table, "figure": figure}, quick, published),
+        command=_command(paper, {"table": table, "figure": figure}, quick, published) + continued,
     )
     artifacts = open_artifacts(home)
-    filed = _filed_cells(paper, coverage)
     run = ReproductionRun(request, artifacts, filed)
     if plan:
         return _plan(run)
@@ -139,17 +138,27 @@ def _refuse_unused(paper: str | None, options: list[str], coverage: Path | None)
         )
 
 
-def _filed_cells(paper: str, coverage: Path | None) -> Cells:
-    """Return the cells of a folder that a run continues; none without one."""
+def _filed_cells(paper: str | None, folder: Path) -> Cells:
+    """Return the cells of a folder that a run of a paper continues.
+
+    Raises ConfigError for a folder that cannot receive the page.
+    """
     from flows.reproduce.catalogue import read_catalogue
     from flows.reproduce.cell_tables import read_cells
     from flows.reproduce.coverage import cells_file
 
-    if coverage is None:
-        return {}
-    if paper not in read_catalogue().papers:
+    papers = read_catalogue().papers
+    if paper is not None and paper not in papers:
         raise ConfigError(f"--coverage: its page has no '{paper}'. Remove --coverage")
-    return read_cells(cells_file(coverage, paper))
+    files = {name: cells_file(folder, name) for name in papers}
+    try:
+        for file in files.values():
+            file.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"--coverage: {folder} cannot be a folder ({error.strerror})") from error
+    # Those of other papers too: the page, which has them all, is written last.
+    cells = {name: read_cells(file) for name, file in files.items()}
+    return cells.get(paper or "", {})
 
 
 def _write_coverage(catalogue: Catalogue, folder: Path) -> Output:
@@ -194,7 +203,7 @@ def _obtain_missing(run: ReproductionRun, mirror: str | None, accepted: bool) ->
     from flows.reproduce.data_files import missing_sets
     from flows.runtime.terminal_progress import display
 
-    missing = missing_sets(run.files)
+    missing = missing_sets(run.needed_files)
     if not missing:
         return
     _require_agreement(list(missing), accepted)

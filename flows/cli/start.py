@@ -30,6 +30,12 @@ ConfigName = Annotated[
     ),
 ]
 
+STATED_BY = {
+    "rows": "private.declared_rows",
+    "epsilon": "privacy.epsilon",
+    "delta": "privacy.delta",
+}
+"""The fields of a configuration that state the numbers of `wasp advise`; the task file states the classes."""
 NOTHING_TO_CHANGE = "--set: there is no configuration to change. Name one, or remove --set"
 
 
@@ -331,14 +337,6 @@ def advise(  # noqa: PLR0913 - the options of the command
     return Output({"range": levels}, lambda value: range_text(value["range"]))
 
 
-STATED_BY = {
-    "rows": "private.declared_rows",
-    "epsilon": "privacy.epsilon",
-    "delta": "privacy.delta",
-}
-"""The fields of a configuration that state the numbers of `wasp advise`; the task file states the classes."""
-
-
 def _refuse_stated(numbers: Mapping[str, float | None]) -> None:
     """Raise ConfigError for a number of `wasp advise` that the configuration states."""
     for option, number in numbers.items():
@@ -346,7 +344,7 @@ def _refuse_stated(numbers: Mapping[str, float | None]) -> None:
             continue
         instead = ""
         if option in STATED_BY:
-            instead = f", or write: --set {STATED_BY[option]}={number:g}"
+            instead = f", or write: --set {STATED_BY[option]}={number}"
         raise ConfigError(f"--{option}: the configuration states it. Remove --{option}{instead}")
 
 

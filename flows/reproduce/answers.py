@@ -50,8 +50,8 @@ class Answers:
         """Return True if all results are stored here."""
         return all(self._load(cell) is not None for cell in cells)
 
-    def open_cells(self, comparison: str, cells: Sequence[Cell]) -> list[Cell]:
-        """Return the cells of a comparison that have no result, here or of another machine."""
+    def without_result(self, comparison: str, cells: Sequence[Cell]) -> list[Cell]:
+        """Return the cells of a comparison that no machine has finished."""
         return [
             cell
             for cell in cells
@@ -59,11 +59,16 @@ class Answers:
         ]
 
     def would_fit(self, cell: Cell, entry: RecordedCell) -> bool:
-        """Return True if a cell that runs here now would be of the same steps and data as a recorded one."""
+        """Return True if a cell that runs here has the steps and data of a recorded one."""
         data = digests_of(cell, self.digests)
         return entry.steps == steps_digest() and all(
             entry.data.get(path, digest) == digest for path, digest in data.items()
         )
+
+    @property
+    def taken(self) -> list[RecordedCell]:
+        """The results that other machines computed."""
+        return list(self._taken.values())
 
     def has_taken(self, comparison: str) -> bool:
         """Return True if another machine computed a cell of the comparison."""

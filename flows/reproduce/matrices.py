@@ -50,14 +50,21 @@ class Matrix:
         ]
 
     def parts_with(self, cells: Sequence[Cell]) -> list[CompareConfig]:
-        """Return parts of this comparison that together have exactly these cells: one for each seed and column."""
+        """Return parts of this comparison that together have these cells.
+
+        Each has one seed and one column, and its own title: its tables may have another reference row.
+        """
         rows: dict[tuple[int, str], list[str]] = {}
         for cell in cells:
             rows.setdefault((cell.seed, cell.column), []).append(cell.row)
-        return [
-            _with_parts(self.config, names, [column]).model_copy(update={"seeds": [seed]})
-            for (seed, column), names in rows.items()
-        ]
+        parts = []
+        for seed, column in sorted(rows, key=lambda pair: self.config.seeds.index(pair[0])):
+            title = f"{self.config.title}, part: {column}, seed {seed}"
+            changes = {"seeds": [seed], "title": title}
+            parts.append(
+                _with_parts(self.config, rows[seed, column], [column]).model_copy(update=changes)
+            )
+        return parts
 
     def part(self, measurement: Measurement) -> tuple[CompareConfig, list[Cell]]:
         """Return the part of a measurement: configuration and cells."""

@@ -21,13 +21,14 @@ def take_cells(
     answers: Answers,
     filed: Mapping[str, Sequence[RecordedCell]],
     *,
-    are_continued: bool = False,
+    is_continued: bool = False,
 ) -> list[str]:
     """Add the cells of a file that still count to the answers; return those left out, with reasons.
 
     A cell counts if its comparison has one with equal settings, and if the stored cells of the comparison are of the
     same steps and data. Stored cells replace equal ones. The rows of a comparison are compared with each other, and may
-    not come from different steps or data. With `are_continued` further cells will run: those must fit too.
+    not come from different steps or data. With `is_continued` further cells run: those
+    must fit too, and cells of other rows than these comparisons have are no concern of theirs.
     """
     left_out: Counter[tuple[str, str]] = Counter()
     by_name = {matrix.name: matrix for matrix in matrices}
@@ -36,7 +37,7 @@ def take_cells(
         if matrix is None:
             left_out[comparison, GONE] += len(entries)
             continue
-        for reason in _take(matrix, answers, entries, are_continued):
+        for reason in _take(matrix, answers, entries, is_continued):
             left_out[comparison, reason] += 1
     return [
         f"{comparison}: {counted(number, 'cell')}, because {reason}"
@@ -45,7 +46,7 @@ def take_cells(
 
 
 def _take(
-    matrix: Matrix, answers: Answers, entries: Sequence[RecordedCell], are_continued: bool
+    matrix: Matrix, answers: Answers, entries: Sequence[RecordedCell], is_continued: bool
 ) -> list[str]:
     """Add the cells of one comparison; return the reason of each that is left out."""
     stored = answers.stored(matrix.cells)
@@ -55,12 +56,15 @@ def _take(
     for entry in entries:
         cell = by_settings.get(entry.settings)
         if cell is None:
-            reasons.append(CHANGED if entry.labels in names else GONE)
+            if entry.labels in names:
+                reasons.append(CHANGED)
+            elif not is_continued:
+                reasons.append(GONE)
         elif cell.key in stored:
             continue
         elif not entry.fits(stored.values()):
             reasons.append(UNFIT)
-        elif are_continued and not answers.would_fit(cell, entry):
+        elif is_continued and not answers.would_fit(cell, entry):
             reasons.append(OTHERS)
         else:
             answers.take(matrix.name, cell, entry)

@@ -89,7 +89,7 @@ class ReproductionRun:
         self.answers = Answers(artifacts)
         names = {matrix.name for matrix in self.matrices}
         of_request = {name: cells for name, cells in (filed or {}).items() if name in names}
-        self.left_out = take_cells(self.matrices, self.answers, of_request, are_continued=True)
+        self.left_out = take_cells(self.matrices, self.answers, of_request, is_continued=True)
         self.problems: dict[str, str] = {}
         """Why a comparison did not run, by its name."""
         self.blocked: set[str] = set()
@@ -104,12 +104,21 @@ class ReproductionRun:
         """Files of shipped recipes that the comparisons read."""
         return recipe_files(cell for matrix in self.matrices for cell in matrix.cells)
 
+    @property
+    def needed_files(self) -> list[RecipeFile]:
+        """Those of the files that cells without a result read."""
+        return recipe_files(
+            cell
+            for matrix in self.matrices
+            for cell in self.answers.without_result(matrix.name, matrix.cells)
+        )
+
     def check(self) -> None:
         """Check the open cells of all comparisons, and show all problems before the first cell starts."""
         for line in self.left_out:
             display().say(f"left out: {line}")
         for matrix in self.matrices:
-            open_ = self._first_open(matrix)
+            open_ = self._checked(matrix)
             preflight = inspect_cells(matrix.config, open_)
             self.warnings += [f"{matrix.name}: {problem}" for problem in preflight.problems]
             for line in [*preflight.problems, *preflight.unchecked]:
@@ -118,10 +127,10 @@ class ReproductionRun:
                 self.blocked.add(matrix.name)
                 self.problems[matrix.name] = "; ".join(preflight.problems)
 
-    def _first_open(self, matrix: Matrix) -> list[Cell]:
-        """Return the open cells of the first seed that has any; others have the same models and files."""
-        open_ = self.answers.open_cells(matrix.name, matrix.cells)
-        return [cell for cell in open_ if cell.seed == open_[0].seed]
+    def _checked(self, matrix: Matrix) -> list[Cell]:
+        """Return an open cell of each row and column; other seeds have the same models and files."""
+        open_ = self.answers.without_result(matrix.name, matrix.cells)
+        return list({(cell.row, cell.column): cell for cell in reversed(open_)}.values())
 
     def run(self, run_comparison: RunComparison) -> None:
         """Run the comparisons in stages, and write the page after each comparison."""
@@ -133,24 +142,31 @@ class ReproductionRun:
             if parts:
                 self.problems.pop(matrix.name, None)
             for part in parts:
-                self._run_part(matrix, part, run_comparison)
+                problem = self._run_part(matrix, part, run_comparison)
+                if problem and len(parts) == 1:
+                    self.problems[matrix.name] = problem
+                elif problem:
+                    self.warnings.append(f"{matrix.name}: {problem}")
                 self.write_page()
 
-    def _run_part(self, matrix: Matrix, part: CompareConfig, run_comparison: RunComparison) -> None:
+    def _run_part(
+        self, matrix: Matrix, part: CompareConfig, run_comparison: RunComparison
+    ) -> str | None:
+        """Run a part of a comparison; return why it did not run."""
         try:
             summary = run_comparison(part)
         # One comparison that cannot run must not keep the others away.
         except WaspError as error:
-            self.problems[matrix.name] = str(error)
             display().say(f"warning: {matrix.name}: {error}")
-        else:
-            self.answers.add(matrix.cells, summary)
+            return str(error)
+        self.answers.add(matrix.cells, summary)
+        return None
 
     def _open_parts(self, matrix: Matrix, config: CompareConfig) -> list[CompareConfig]:
-        """Return what of a comparison has to run: all of it, or only what no other machine ran."""
+        """Return the parts of a comparison that have to run: all of it, or those that no other machine ran."""
         if not self.answers.has_taken(matrix.name):
             return [] if self._is_finished(matrix, config) else [config]
-        return matrix.parts_with(self.answers.open_cells(matrix.name, matrix.cells_in(config)))
+        return matrix.parts_with(self.answers.without_result(matrix.name, matrix.cells_in(config)))
 
     def _stages(self) -> Iterator[tuple[Matrix, CompareConfig]]:
         """Yield two cells of the first comparison, all comparisons with one seed, then all with all seeds."""
@@ -197,11 +213,21 @@ class ReproductionRun:
             is_quick=self.request.is_quick,
             made=now(),
             items=self.items(),
-            environment=self._environment | {"time of this command": took},
+            environment=self._environment
+            | self._origin_of_taken()
+            | {"time of this command": took},
             data=digests(self.files, self.answers.digests),
             problems=tuple(self.warnings),
             pictures=self._pictures,
         )
+
+    def _origin_of_taken(self) -> dict[str, str]:
+        """Return how many cells other machines ran, and their commits."""
+        taken = self.answers.taken
+        if not taken:
+            return {}
+        commits = sorted({entry.commit[:8] for entry in taken} - {""})
+        return {"cells of other machines": f"{len(taken)}, of commits {', '.join(commits)}"}
 
     @cached_property
     def _environment(self) -> dict[str, str]:

@@ -16,7 +16,7 @@ from flows.runtime.library_output import terminal
 
 EVERY_SECONDS = 5.0
 LONGEST_SILENCE = 300.0
-"""Seconds after which work that delivers nothing is shown again; before that after 5, 10, 20, ... seconds."""
+"""Longest pause, in seconds, between lines of work that delivers nothing; the first ones are 5, 10, 20, ... long."""
 DELIVERY_SECONDS = 1.0
 """Units that arrive within this time are one delivery."""
 ENDING_ITERATIONS = 2.0

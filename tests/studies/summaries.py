@@ -1,4 +1,4 @@
-"""`python -m tests.studies.summaries`: write what the cells of the studies of exported texts say.
+"""`python -m tests.studies.summaries`: write tables and forecasts from the cells of the studies.
 
 Reads exported_texts, more_texts and neutral_labels in docs/results/cells. Writes their tables into README.md and
 docs/results/guidance_auto.md, each below its heading, and the files of measurements from which `wasp advise` and plans
@@ -50,7 +50,7 @@ NO_TEXTS = ("real", *RELEASE_ALONE.values())
 SIZES = (600, 2000, 6000)
 """Numbers of texts in tables; a set with other numbers of classes has a few texts less."""
 DEFAULT_SIZE = 2000
-"""Texts that `wasp init` asks of ten classes."""
+"""Texts that `wasp init` writes for ten classes."""
 LARGEST = {
     "Banking": 0.10,
     "DBPedia": 0.08,
@@ -59,8 +59,8 @@ LARGEST = {
     "Yelp-Rating": 0.44,
 }
 """Part of the largest class of the test records."""
-README_RECORDS, README_EPSILON = 1000, 1.0
-"""The setting of README's table."""
+README_SETTING = (1000, 1.0)
+"""Number of records and epsilon of README's table."""
 NOTICED = 0.01
 """Accuracy below its floor that counts."""
 CERTAIN = 0.05
@@ -106,7 +106,7 @@ def exported(cells: pd.DataFrame) -> Study:
     """Return the study with 600 texts."""
     study: dict[str, dict[Setting, Measured]] = {student: {} for student in STUDENTS}
     for (data, rows, epsilon), group in cells.groupby(["data", "rows", "epsilon"], sort=False):
-        by_seed = group.set_index("seed")
+        by_seed = group.set_index("seed", verify_integrity=True)
         for student, release in (("head", "means"), ("words", "share")):
             without = [by_seed[f"{student} {labels}"].to_dict() for labels in ("hard", "soft")]
             study[student][data, rows, epsilon] = Measured(
@@ -149,7 +149,8 @@ def _of_place(cells: pd.DataFrame, epsilon: float, student: str) -> Measured:
 
 def _by_seed(cells: pd.DataFrame, training: str, student: str) -> BySeed:
     chosen = cells[cells["training"] == training]
-    return dict(zip(chosen["seed"], chosen[student], strict=True))
+    by_seed: BySeed = chosen.set_index("seed", verify_integrity=True)[student].to_dict()
+    return by_seed
 
 
 def _mean(values: BySeed) -> float:
@@ -252,7 +253,9 @@ def exported_table(study: Study) -> list[str]:
         row = [data, str(records), f"{epsilon:g}"]
         for student in STUDENTS:
             entry = study[student][setting]
-            gain = _with_interval(entry.gain) + "*" * certain[student, setting]
+            gain = _with_interval(entry.gain)
+            if certain[student, setting]:
+                gain += "*"
             row += [
                 f"{_mean(entry.floor):.3f}",
                 f"{_mean(entry.file):.3f}",
@@ -360,7 +363,7 @@ def unnamed_table(cells: pd.DataFrame) -> list[str]:
     for (data, records, epsilon), group in cells.groupby(
         ["data", "records", "epsilon"], sort=False
     ):
-        columns = group.set_index("seed").drop(columns="data")
+        columns = group.set_index("seed", verify_integrity=True).drop(columns="data")
         mean = {name: f"{value:.3f}" for name, value in columns.mean().items()}
         by_seed = {str(name): values.to_dict() for name, values in columns.items()}
         row = [TITLES[data], str(records), f"{epsilon:g}", mean["head without"], mean["means"]]
@@ -379,9 +382,10 @@ def readme_table(few: Study, many: Study, unnamed: pd.DataFrame) -> list[str]:
     first, *others = titles
     head = ["accuracy of a new classifier, trained on", f"{first}, {classes[first]} classes"]
     head += [f"{title}, {classes[title]}" for title in others]
-    setting = (README_RECORDS, README_EPSILON)
+    setting = README_SETTING
     entries = [few["head"][title, *setting] for title in titles]
-    at_place = (unnamed["records"] == README_RECORDS) & (unnamed["epsilon"] == README_EPSILON)
+    records, epsilon = setting
+    at_place = (unnamed["records"] == records) & (unnamed["epsilon"] == epsilon)
     so_called = unnamed[at_place].drop(columns="seed").groupby("data").mean()
     so_called.index = so_called.index.map(TITLES)
     rows: list[tuple[str, Sequence[float], str]] = [
@@ -423,7 +427,7 @@ def readme_table(few: Study, many: Study, unnamed: pd.DataFrame) -> list[str]:
         rows.append((about, [float(so_called.loc[cell]) for cell in cells], privacy))
     lines = []
     for about, values, privacy in rows:
-        mark = "**" * about.startswith("**")
+        mark = "**" if about.startswith("**") else ""
         lines.append([about, *(f"{mark}{100 * value:.0f} %{mark}" for value in values), privacy])
     return _table([*head, "privacy"], lines)
 
@@ -437,7 +441,9 @@ def forecast(study: Study, texts: int | None = None) -> str:
         index = index_of(records, classes, epsilon)
         if index < CLOSED:
             continue
-        about = _about(data, classes, records, epsilon) | ({"texts": texts} if texts else {})
+        about = _about(data, classes, records, epsilon)
+        if texts:
+            about["texts"] = texts
         lines.append(
             about
             | {
@@ -554,7 +560,7 @@ def with_table(text: str, above: str, table: Sequence[str]) -> str:
 
 
 def written() -> Written:
-    """Return what the stored cells say."""
+    """Return tables, measurements and figures from the stored cells."""
     few_cells, more_cells, unnamed = (
         pd.read_parquet(CELLS / f"{name}.parquet")
         for name in ("exported_texts", "more_texts", "neutral_labels")

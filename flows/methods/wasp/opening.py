@@ -24,7 +24,7 @@ from tasks.reporting.text import certainty
 MEASURED = Path(__file__).with_name("opening_measured.yaml")
 """Measurements that docs/results/guidance_auto.md describes, as the files below."""
 MORE_MEASURED = Path(__file__).with_name("more_texts_measured.yaml")
-"""Measurements with 2,000 texts, which `wasp init` asks of ten classes."""
+"""Measurements with 2,000 texts, as `wasp init` writes them for ten classes."""
 UNNAMED_MEASURED = Path(__file__).with_name("unnamed_measured.yaml")
 """Measurements with class names that say nothing to a language model."""
 

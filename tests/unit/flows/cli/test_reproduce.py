@@ -6,14 +6,20 @@ from typing import Any
 
 import pytest
 
+from connectors.artifacts.store import Artifacts
 from connectors.interfaces.errors import ConfigError
 from flows.cli import reproduce as command
-from flows.config.files import check_config
+from flows.compare.cells import cells_of
+from flows.compare.config import CompareConfig
+from flows.config.files import check_config, load_config
+from flows.reproduce import catalogue as papers
 from flows.reproduce.catalogue import Catalogue
 from flows.reproduce.cell_tables import cells_bytes
+from flows.reproduce.coverage import write_coverage
 from flows.reproduce.merging import GONE
 from flows.reproduce.recorded_cells import RecordedCell
 from tasks.metrics.comparison import CellResult
+from tests.support.cells import finish_cell
 from tests.support.runs.pipeline import written
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -35,9 +41,10 @@ def test_without_a_paper_the_items_are_listed() -> None:
         ({"figure": ["4"], "coverage": Path()}, "PAPER: missing, and --figure is of one paper"),
         ({"paper": "wasp", "plan": True, "coverage": Path()}, "with all seeds. Remove --plan$"),
         ({"paper": "wasp", "quick": True, "coverage": Path()}, "with all seeds. Remove --quick$"),
-        ({"paper": "./mine.yaml", "coverage": Path()}, "mine.yaml: there is no such file"),
-        ({"paper": "wasp", "coverage": Path("file")}, "--coverage: file is a file. Name a folder"),
-        ({"coverage": Path("file")}, "--coverage: file is a file. Name a folder"),
+        ({"paper": "./mine.yaml", "coverage": Path()}, "page has no './mine.yaml'"),
+        ({"paper": "wasp", "coverage": Path("file")}, "--coverage: file cannot be a folder"),
+        ({"paper": "wasp", "coverage": Path("file/x")}, "--coverage: file/x cannot be a folder"),
+        ({"coverage": Path("file")}, "--coverage: file cannot be a folder"),
     ],
 )
 def test_options_that_do_not_belong_together_are_refused(
@@ -92,13 +99,44 @@ def test_data_are_not_fetched_without_agreement(
         command.reproduce("wasp", table=["5"], quick=True)
 
 
-def test_coverage_lists_its_files_and_what_was_left_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def set_catalogue(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a paper "mine" with one comparison take the place of the shipped papers."""
     item = {"tables": [1], "about": "everything", "here": ["compare_here"]}
     paper = {"title": "Mine", "citation": "Nobody 2026", "items": [item]}
     catalogue = check_config(Catalogue, {"papers": {"mine": paper}}, "a test")
     monkeypatch.setattr("flows.reproduce.catalogue.read_catalogue", lambda: catalogue)
+
+
+def test_a_reproduction_without_open_cells_needs_no_data_and_writes_both_pages(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    set_catalogue(monkeypatch)
+    monkeypatch.setenv("WASP_DATA", str(tmp_path / "no-data"))
+    monkeypatch.setattr(command, "run_flow", _refuse)
+    other = Artifacts(tmp_path / "other")
+    cells = cells_of(load_config(CompareConfig, Path("compare_here")))
+    for number, cell in enumerate(cells):
+        finish_cell(other, cell, accuracy=0.5 + number / 100)
+    folder = tmp_path / "results"
+    write_coverage(papers.read_catalogue(), other, folder)
+    stored = (folder / "cells/mine.parquet").read_bytes()
+    (folder / "coverage.md").unlink()
+
+    output = command.reproduce("mine", coverage=folder)
+    # The comparison prints no published figures, hence it has no claim to judge.
+    assert (output["state"], output.exit_code) == ("judged", 0)
+    page = Path(output["page"]).with_name("page.md").read_text()
+    assert f"wasp reproduce mine --coverage {folder}" in page
+    assert "cells of other machines" in page
+    assert f"from {len(cells)} of {len(cells)} cells" in (folder / "coverage.md").read_text()
+    assert (folder / "cells/mine.parquet").read_bytes() == stored
+    assert f"coverage      {folder}/coverage.md" in capsys.readouterr().err
+
+
+def test_coverage_lists_its_files_and_what_was_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_catalogue(monkeypatch)
     result = CellResult("WASP", "all", 0, "done", {})
     cell = RecordedCell(result, "", "2026-01-01", "settings", "steps", {})
     file = tmp_path / "cells/mine.parquet"

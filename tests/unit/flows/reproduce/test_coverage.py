@@ -1,6 +1,7 @@
 """The page on coverage and its cells, from what is stored; the data files that comparisons need."""
 
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from connectors.artifacts.store import Artifacts
-from connectors.interfaces.errors import InputError
+from connectors.interfaces.errors import ConfigError, InputError
 from connectors.interfaces.json_values import Json
 from flows.compare.cells import cells_of, load_answer
 from flows.compare.config import CompareConfig
@@ -25,9 +26,10 @@ from tests.support.cells import COMMIT, finish_cell
 from tests.support.paths import ROOT
 
 
-def small_catalogue() -> Catalogue:
+def small_catalogue(rows: Sequence[str] = ()) -> Catalogue:
+    here = [{"comparison": "compare_here", "rows": list(rows)}]
     items = [
-        {"tables": [1], "about": "everything", "here": ["compare_here"]},
+        {"tables": [1], "about": "everything", "here": here},
         {"figures": [1], "about": "a drawing", "reason": "nothing to measure"},
     ]
     parts = [{"part": "Equation 1", "where": "`file.py`", "relation": "as printed"}]
@@ -106,10 +108,11 @@ def test_cells_that_are_left_out_leave_the_file_and_are_named(home: Path, tmp_pa
     assert pq.read_table(file).num_rows == 0
 
 
-def reproduction(home: Path, folder: Path, **changes: str) -> ReproductionRun:
-    """Return a run of everything in a state folder, after the cells of a folder with these fields."""
-    catalogue = small_catalogue()
-    paper = catalogue.papers["mine"]
+def reproduction(
+    home: Path, folder: Path, rows: Sequence[str] = (), **changes: str
+) -> ReproductionRun:
+    """Return a run of some or all rows in a state folder, after the cells of a folder with these fields."""
+    paper = small_catalogue(rows).papers["mine"]
     request = Request("mine", paper, tuple(paper.items), False, False, "wasp reproduce mine")
     filed = read_cells(cells_file(folder, "mine"))
     changed = {
@@ -153,6 +156,41 @@ def test_a_reproduction_continues_after_the_cells_of_another_machine(
     # Nothing is left to run, in this state folder and in an empty one.
     assert cells_that_run(reproduction(home, folder)) == []
     assert cells_that_run(reproduction(tmp_path / "empty", folder)) == []
+
+
+def test_one_item_continues_after_cells_of_all_rows(home: Path, tmp_path: Path) -> None:
+    other = Artifacts(tmp_path / "other")
+    for cell in cells_of(load_config(CompareConfig, Path("compare_here"))):
+        finish_cell(other, cell)
+    folder = tmp_path / "results"
+    write_coverage(small_catalogue(), other, folder)
+    run = reproduction(home, folder, rows=["FuseGen"])
+    assert run.left_out == []
+    assert cells_that_run(run) == []
+    origin = run.result().environment["cells of other machines"]
+    # The reference row too; epsilon does not concern FuseGen, whose columns share their cells.
+    assert origin == f"6, of commits {COMMIT[:8]}"
+
+
+def test_a_part_that_cannot_run_leaves_the_others(home: Path, tmp_path: Path) -> None:
+    cells = cells_of(load_config(CompareConfig, Path("compare_here")))
+    other = Artifacts(tmp_path / "other")
+    finish_cell(other, cells[0])
+    folder = tmp_path / "results"
+    write_coverage(small_catalogue(), other, folder)
+    run = reproduction(home, folder)
+    titles: list[str] = []
+
+    def refuse_one(config: CompareConfig) -> Json:
+        titles.append(config.title)
+        if config.title.endswith("part: epsilon 1, seed 1"):
+            raise ConfigError("no model")
+        return {"cells": []}
+
+    run.run(refuse_one)
+    assert run.warnings == ["compare_here: no model"]
+    assert run.problems == {}
+    assert titles[-1].endswith("part: epsilon 4, seed 1")
 
 
 def test_cells_of_other_steps_run_again(home: Path, tmp_path: Path) -> None:

@@ -167,6 +167,7 @@ def test_a_number_that_is_missing_or_not_allowed_is_named(
     ("options", "message"),
     [
         ({"name": "demo", "rows": 500}, "--rows: .* or write: --set private.declared_rows=500"),
+        ({"name": "demo", "rows": 1234567}, "private.declared_rows=1234567$"),
         (
             {"name": "demo", "classes": 5},
             "--classes: the configuration states it. Remove --classes$",
