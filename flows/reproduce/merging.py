@@ -27,8 +27,8 @@ def take_cells(
 
     A cell counts if its comparison has one with equal settings, and if the stored cells of the comparison are of the
     same steps and data. Stored cells replace equal ones. The rows of a comparison are compared with each other, and may
-    not come from different steps or data. With `is_continued` further cells run: those
-    must fit too, and cells of other rows than these comparisons have are no concern of theirs.
+    not come from different steps or data. With `is_continued` further cells of the matrices run here: filed cells must
+    fit them too, and those of other rows, which the matrices need not have, are passed over.
     """
     left_out: Counter[tuple[str, str]] = Counter()
     by_name = {matrix.name: matrix for matrix in matrices}

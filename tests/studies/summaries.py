@@ -129,11 +129,13 @@ def more(cells: pd.DataFrame, names: str, size: int) -> Study:
     ):
         for epsilon in sorted(set(group["epsilon"]) - {0.0}):
             for student in STUDENTS:
-                study[student][TITLES[data], records, epsilon] = _of_place(group, epsilon, student)
+                study[student][TITLES[data], records, epsilon] = _of_setting(
+                    group, epsilon, student
+                )
     return study
 
 
-def _of_place(cells: pd.DataFrame, epsilon: float, student: str) -> Measured:
+def _of_setting(cells: pd.DataFrame, epsilon: float, student: str) -> Measured:
     released = cells[cells["epsilon"] == epsilon]
     # They need no release: epsilon 0.
     others = cells[cells["epsilon"] == 0]
@@ -186,7 +188,7 @@ class Summary:
 
 
 def summary(measured: Sequence[Measured]) -> Summary:
-    """Return the figures of a student over places."""
+    """Return the figures of a student over settings."""
     gains = [entry.gain.mean for entry in measured]
     floors = [_mean(entry.floor) for entry in measured]
     distance = sum(_mean(entry.real) - floor for entry, floor in zip(measured, floors, strict=True))
@@ -212,7 +214,7 @@ def summary(measured: Sequence[Measured]) -> Summary:
 
 
 def sure_gains(study: Study) -> dict[tuple[str, Setting], bool]:
-    """Return the gains that differ from 0 after Holm's adjustment over both students and all places."""
+    """Return the gains that differ from 0 after Holm's adjustment over both students and all settings."""
     keys = [(student, setting) for student in STUDENTS for setting in study[student]]
     adjusted_p = adjusted([study[student][setting].gain.p for student, setting in keys])
     return {key: p is not None and p < CERTAIN for key, p in zip(keys, adjusted_p, strict=True)}
@@ -303,7 +305,7 @@ def more_table(by_size: Mapping[int, Study]) -> list[str]:
 
 
 def summary_table(by_size: Mapping[int, Study]) -> list[str]:
-    """Return the means of the study of more texts over its places."""
+    """Return the means of the study of more texts over its settings."""
     head = ["", "600 texts", "2,000", "6,000", "2,000, epsilon 1", "epsilon 4"]
     columns: dict[str, list[Summary]] = {}
     for student in STUDENTS:
@@ -385,8 +387,8 @@ def readme_table(few: Study, many: Study, unnamed: pd.DataFrame) -> list[str]:
     setting = README_SETTING
     entries = [few["head"][title, *setting] for title in titles]
     records, epsilon = setting
-    at_place = (unnamed["records"] == records) & (unnamed["epsilon"] == epsilon)
-    so_called = unnamed[at_place].drop(columns="seed").groupby("data").mean()
+    at_setting = (unnamed["records"] == records) & (unnamed["epsilon"] == epsilon)
+    so_called = unnamed[at_setting].drop(columns="seed").groupby("data").mean()
     so_called.index = so_called.index.map(TITLES)
     rows: list[tuple[str, Sequence[float], str]] = [
         ("nothing: the largest class", list(LARGEST.values()), ""),

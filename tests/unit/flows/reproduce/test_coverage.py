@@ -11,7 +11,7 @@ import pytest
 from connectors.artifacts.store import Artifacts
 from connectors.interfaces.errors import ConfigError, InputError
 from connectors.interfaces.json_values import Json
-from flows.compare.cells import cells_of, load_answer
+from flows.compare.cells import Cell, cells_of, load_answer
 from flows.compare.config import CompareConfig
 from flows.config.files import check_config, load_config
 from flows.data.recipes import read_recipe
@@ -108,6 +108,16 @@ def test_cells_that_are_left_out_leave_the_file_and_are_named(home: Path, tmp_pa
     assert pq.read_table(file).num_rows == 0
 
 
+def filed_elsewhere(tmp_path: Path, cells: Sequence[Cell]) -> Path:
+    """Return a folder with the page and these cells of another machine."""
+    other = Artifacts(tmp_path / "other")
+    for cell in cells:
+        finish_cell(other, cell)
+    folder = tmp_path / "results"
+    write_coverage(small_catalogue(), other, folder)
+    return folder
+
+
 def reproduction(
     home: Path, folder: Path, rows: Sequence[str] = (), **changes: str
 ) -> ReproductionRun:
@@ -142,11 +152,7 @@ def test_a_reproduction_continues_after_the_cells_of_another_machine(
 ) -> None:
     cells = cells_of(load_config(CompareConfig, Path("compare_here")))
     keys = {cell.key for cell in cells}
-    other = Artifacts(tmp_path / "other")
-    for cell in (cells[0], cells[-1]):
-        finish_cell(other, cell)
-    folder = tmp_path / "results"
-    write_coverage(small_catalogue(), other, folder)
+    folder = filed_elsewhere(tmp_path, [cells[0], cells[-1]])
 
     run = reproduction(home, folder)
     assert run.left_out == []
@@ -159,11 +165,7 @@ def test_a_reproduction_continues_after_the_cells_of_another_machine(
 
 
 def test_one_item_continues_after_cells_of_all_rows(home: Path, tmp_path: Path) -> None:
-    other = Artifacts(tmp_path / "other")
-    for cell in cells_of(load_config(CompareConfig, Path("compare_here"))):
-        finish_cell(other, cell)
-    folder = tmp_path / "results"
-    write_coverage(small_catalogue(), other, folder)
+    folder = filed_elsewhere(tmp_path, cells_of(load_config(CompareConfig, Path("compare_here"))))
     run = reproduction(home, folder, rows=["FuseGen"])
     assert run.left_out == []
     assert cells_that_run(run) == []
@@ -174,10 +176,7 @@ def test_one_item_continues_after_cells_of_all_rows(home: Path, tmp_path: Path) 
 
 def test_a_part_that_cannot_run_leaves_the_others(home: Path, tmp_path: Path) -> None:
     cells = cells_of(load_config(CompareConfig, Path("compare_here")))
-    other = Artifacts(tmp_path / "other")
-    finish_cell(other, cells[0])
-    folder = tmp_path / "results"
-    write_coverage(small_catalogue(), other, folder)
+    folder = filed_elsewhere(tmp_path, cells[:1])
     run = reproduction(home, folder)
     titles: list[str] = []
 
@@ -195,10 +194,7 @@ def test_a_part_that_cannot_run_leaves_the_others(home: Path, tmp_path: Path) ->
 
 def test_cells_of_other_steps_run_again(home: Path, tmp_path: Path) -> None:
     cells = cells_of(load_config(CompareConfig, Path("compare_here")))
-    other = Artifacts(tmp_path / "other")
-    finish_cell(other, cells[0])
-    folder = tmp_path / "results"
-    write_coverage(small_catalogue(), other, folder)
+    folder = filed_elsewhere(tmp_path, cells[:1])
     run = reproduction(home, folder, steps="others")
     assert run.left_out == [f"compare_here: 1 cell, because {OTHERS}"]
     assert set(cells_that_run(run)) == {cell.key for cell in cells}
