@@ -106,7 +106,7 @@ def exported(cells: pd.DataFrame) -> Study:
     """Return the study with 600 texts."""
     study: dict[str, dict[Setting, Measured]] = {student: {} for student in STUDENTS}
     for (data, rows, epsilon), group in cells.groupby(["data", "rows", "epsilon"], sort=False):
-        by_seed = group.set_index("seed", verify_integrity=True)
+        by_seed = _indexed(group)
         for student, release in (("head", "means"), ("words", "share")):
             without = [by_seed[f"{student} {labels}"].to_dict() for labels in ("hard", "soft")]
             study[student][data, rows, epsilon] = Measured(
@@ -151,7 +151,16 @@ def _of_setting(cells: pd.DataFrame, epsilon: float, student: str) -> Measured:
 
 def _by_seed(cells: pd.DataFrame, training: str, student: str) -> BySeed:
     chosen = cells[cells["training"] == training]
-    by_seed: BySeed = chosen.set_index("seed", verify_integrity=True)[student].to_dict()
+    by_seed: BySeed = _indexed(chosen)[student].to_dict()
+    return by_seed
+
+
+def _indexed(cells: pd.DataFrame) -> pd.DataFrame:
+    """Return cells of one setting by seed; ValueError if a seed has two."""
+    by_seed = cells.set_index("seed")
+    if not by_seed.index.is_unique:
+        repeated = by_seed.index[by_seed.index.duplicated()].tolist()
+        raise ValueError(f"cells of one setting: seed {repeated[0]} has more than one cell")
     return by_seed
 
 
@@ -365,7 +374,7 @@ def unnamed_table(cells: pd.DataFrame) -> list[str]:
     for (data, records, epsilon), group in cells.groupby(
         ["data", "records", "epsilon"], sort=False
     ):
-        columns = group.set_index("seed", verify_integrity=True).drop(columns="data")
+        columns = _indexed(group).drop(columns="data")
         mean = {name: f"{value:.3f}" for name, value in columns.mean().items()}
         by_seed = {str(name): values.to_dict() for name, values in columns.items()}
         row = [TITLES[data], str(records), f"{epsilon:g}", mean["head without"], mean["means"]]
