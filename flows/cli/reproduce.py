@@ -70,7 +70,7 @@ def reproduce(  # noqa: PLR0913 - the options of the command
         typer.Option(
             "--coverage",
             help="Folder of coverage.md and the cells of all papers: write them from stored cells and its own. With "
-            "PAPER: first run the cells that neither has.",
+            "PAPER: first run the cells that neither has; with --plan only show those.",
         ),
     ] = None,
 ) -> Output:
@@ -93,7 +93,7 @@ def reproduce(  # noqa: PLR0913 - the options of the command
     from flows.runtime.terminal_progress import display
 
     # Before cells run for hours, whose page the folder is to receive.
-    filed = {} if coverage is None else _filed_cells(paper, coverage)
+    filed = {} if coverage is None else _filed_cells(paper, coverage, is_read_only=plan)
     if coverage is not None and paper is None:
         return _write_coverage(read_catalogue(), coverage)
     if paper is None:
@@ -127,7 +127,7 @@ def reproduce(  # noqa: PLR0913 - the options of the command
 
 def _refuse_unused(paper: str | None, options: list[str], coverage: Path | None) -> None:
     """Raise ConfigError for options of a run that nothing would read."""
-    unfit = [name for name in options if name in {"--quick", "--published", "--plan"}]
+    unfit = [name for name in options if name in {"--quick", "--published"}]
     if coverage is not None and unfit:
         raise ConfigError(
             f"--coverage: its page has the comparisons for a few cores with all seeds. Remove {', '.join(unfit)}"
@@ -138,7 +138,7 @@ def _refuse_unused(paper: str | None, options: list[str], coverage: Path | None)
         )
 
 
-def _filed_cells(paper: str | None, folder: Path) -> Cells:
+def _filed_cells(paper: str | None, folder: Path, is_read_only: bool) -> Cells:
     """Return the cells of a folder that a run of a paper continues.
 
     Raises ConfigError for a folder that cannot receive the page.
@@ -153,7 +153,8 @@ def _filed_cells(paper: str | None, folder: Path) -> Cells:
     files = {name: cells_file(folder, name) for name in papers}
     try:
         for file in files.values():
-            file.parent.mkdir(parents=True, exist_ok=True)
+            if not is_read_only:
+                file.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(f"--coverage: {folder} cannot be a folder ({error.strerror})") from error
     # Those of other papers too: the page, which has them all, is written last.
@@ -237,9 +238,12 @@ def _require_agreement(sets: list[tuple[str, Path]], accepted: bool) -> None:
 
 def _require_consent_to_cost(run: ReproductionRun, accepted: bool) -> None:
     """Raise ConfigError unless paid models of the open cells may be called, at their estimated cost."""
-    from flows.compare.values import planned
+    from flows.compare.values import planned_cells
 
-    dollars = sum(planned(matrix.config)["dollars_about"] for matrix in run.matrices)
+    dollars = sum(
+        planned_cells(matrix.config, len(matrix.cells), run.open_cells(matrix))["dollars_about"]
+        for matrix in run.matrices
+    )
     if not dollars or accepted:
         return
     cost = f"Paid models cost about {format_dollars(dollars)} dollars"
@@ -253,22 +257,23 @@ def _require_consent_to_cost(run: ReproductionRun, accepted: bool) -> None:
 
 # --- plan
 def _plan(run: ReproductionRun) -> Output:
-    from flows.compare.values import planned
+    from flows.compare.values import planned_cells
     from flows.reproduce.data_files import missing_sets
 
     comparisons = []
     problems = []
     for matrix in run.matrices:
-        value = planned(matrix.config)
+        value = planned_cells(matrix.config, len(matrix.cells), run.open_cells(matrix))
         problems += [f"{matrix.name}: {problem}" for problem in value["problems"]]
         names = ("title", "cells", "open", "failing", "dollars_about", "minutes_of_writing")
         comparisons.append({"name": matrix.name} | {name: value[name] for name in names})
-    missing = sorted({name for name, _ in missing_sets(run.files)})
+    missing = sorted({name for name, _ in missing_sets(run.needed_files)})
     unmeasured = {item.name: item.reason for item in run.items() if item.reason}
     value = {
         "paper": run.request.name,
         "comparisons": comparisons,
         "missing": missing,
+        "left_out": run.left_out,
         "unmeasured": unmeasured,
         "problems": problems,
     }
@@ -294,6 +299,7 @@ def _plan_text(value: Json) -> str:
     if value["missing"]:
         lines += [f"missing data  {', '.join(value['missing'])}: fetched on request", ""]
     lines.append(table(rows, heads))
+    lines += [f"left out      {line}" for line in value["left_out"]]
     lines += [f"not measured  {name}: {reason}" for name, reason in value["unmeasured"].items()]
     return "\n".join(lines)
 

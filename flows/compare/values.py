@@ -40,8 +40,12 @@ def planned(config: CompareConfig) -> Json:
     whose numbers are invalid has a problem, and no part in the sums.
     """
     cells = cells_of(config)
-    artifacts = open_artifacts(state_folder())
-    _, open_ = split_cells(artifacts, cells)
+    _, open_ = split_cells(open_artifacts(state_folder()), cells)
+    return planned_cells(config, len(cells), open_)
+
+
+def planned_cells(config: CompareConfig, cells: int, open_: Sequence[Cell]) -> Json:
+    """Return what `planned` returns, of these open cells of a comparison of so many cells."""
     preflight = inspect_cells(config, open_)
     plans: list[tuple[Cell, Mapping[str, Any]]] = []
     for cell in open_:
@@ -62,7 +66,7 @@ def planned(config: CompareConfig) -> Json:
     return {
         "flow": "compare",
         "title": config.title,
-        "cells": len(cells),
+        "cells": cells,
         "open": len(open_),
         "failing": preflight.failing,
         "workers": config.workers,

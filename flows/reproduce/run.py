@@ -107,11 +107,12 @@ class ReproductionRun:
     @property
     def needed_files(self) -> list[RecipeFile]:
         """Those of the files that cells without a result read."""
-        return recipe_files(
-            cell
-            for matrix in self.matrices
-            for cell in self.answers.without_result(matrix.name, matrix.cells)
-        )
+        return recipe_files(cell for matrix in self.matrices for cell in self.open_cells(matrix))
+
+    def open_cells(self, matrix: Matrix) -> list[Cell]:
+        """Return the cells of a comparison that have to run, without duplicates."""
+        open_ = self.answers.without_result(matrix.name, matrix.cells)
+        return list({cell.key: cell for cell in open_}.values())
 
     def check(self) -> None:
         """Check the open cells of all comparisons, and show all problems before the first cell starts."""
@@ -129,7 +130,7 @@ class ReproductionRun:
 
     def _checked(self, matrix: Matrix) -> list[Cell]:
         """Return an open cell of each row and column; other seeds have the same models and files."""
-        open_ = self.answers.without_result(matrix.name, matrix.cells)
+        open_ = self.open_cells(matrix)
         return list({(cell.row, cell.column): cell for cell in reversed(open_)}.values())
 
     def run(self, run_comparison: RunComparison) -> None:

@@ -39,7 +39,6 @@ def test_without_a_paper_the_items_are_listed() -> None:
         ({"table": ["1"]}, "PAPER: missing, and --table is of one paper"),
         ({"quick": True, "yes": True}, "PAPER: missing, and --quick is of one paper"),
         ({"figure": ["4"], "coverage": Path()}, "PAPER: missing, and --figure is of one paper"),
-        ({"paper": "wasp", "plan": True, "coverage": Path()}, "with all seeds. Remove --plan$"),
         ({"paper": "wasp", "quick": True, "coverage": Path()}, "with all seeds. Remove --quick$"),
         ({"paper": "./mine.yaml", "coverage": Path()}, "page has no './mine.yaml'"),
         ({"paper": "wasp", "coverage": Path("file")}, "--coverage: file cannot be a folder"),
@@ -131,6 +130,28 @@ def test_a_reproduction_without_open_cells_needs_no_data_and_writes_both_pages(
     assert f"from {len(cells)} of {len(cells)} cells" in (folder / "coverage.md").read_text()
     assert (folder / "cells/mine.parquet").read_bytes() == stored
     assert f"coverage      {folder}/coverage.md" in capsys.readouterr().err
+
+
+def test_a_plan_counts_the_cells_that_nobody_has_and_writes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_catalogue(monkeypatch)
+    other = Artifacts(tmp_path / "other")
+    cells = cells_of(load_config(CompareConfig, Path("compare_here")))
+    finish_cell(other, cells[0])
+    folder = tmp_path / "results"
+    write_coverage(papers.read_catalogue(), other, folder)
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+    whole = command.reproduce("mine", plan=True)["comparisons"][0]
+    rest = command.reproduce("mine", plan=True, coverage=folder)["comparisons"][0]
+    assert (whole["cells"], rest["cells"]) == (len(cells), len(cells))
+    assert rest["open"] == whole["open"] - 1 > 0
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+    absent = tmp_path / "absent"
+    assert command.reproduce("mine", plan=True, coverage=absent)["comparisons"][0] == whole
+    assert not absent.exists()
 
 
 def test_coverage_lists_its_files_and_what_was_left_out(
