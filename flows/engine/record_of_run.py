@@ -12,6 +12,7 @@ from typing import Any, TypedDict
 
 import pandas as pd
 
+from connectors.interfaces.counts import counted
 from connectors.interfaces.json_values import Json
 from connectors.interfaces.ledger import Charge
 from connectors.ledger.state import Entry
@@ -45,6 +46,12 @@ from tasks.writing.endings import CUT_COLUMNS
 from tasks.writing.generate import terms_by_class
 from tasks.writing.texts import read_samples
 
+MAX_MISSING = 0.01
+"""Share of the configured texts that may be missing without degrading a run.
+
+A model that writes few usable texts often lacks one or two after the last round, which changes no result.
+"""
+
 SHOWN_TOPICS = 6
 """Terms of a class in the report."""
 
@@ -59,8 +66,17 @@ def record_of(run: Run, results: RunResults) -> RunRecord:
     texts = _written_texts(run, results)
     answers = _answers(progress, results)
     stubs = tuple(model.name for model in run.config.models if model.is_stub)
-    lacking = (*_missing_texts(prepared, results, texts, run.why_missing), *_failures(progress))
+    lacking = list(_failures(progress))
     warnings = [*prepared.warnings, *_sampled(results)]
+    missing = _missing_texts(run, results, texts)
+    if missing > 0:
+        message = (
+            f"{missing} of {counted(run.config.method.samples, 'text')} missing: {run.why_missing}"
+        )
+        if missing > MAX_MISSING * run.config.method.samples:
+            lacking.append(message)
+        else:
+            warnings.append(message)
     sections = list(find_method(run.config.flow_name).sections(run))
     if run.discriminator is not None:
         warnings += run.discriminator.warnings
@@ -209,15 +225,11 @@ def _answers(progress: RunProgress, results: RunResults) -> dict[str, AnswerCoun
     return count_answers(progress.iterations, texts[texts["plm"] != NO_MODEL])
 
 
-def _missing_texts(
-    prepared: Prepared, results: RunResults, texts: int, reason: str
-) -> Iterator[str]:
-    """Yield that texts are missing, and why."""
+def _missing_texts(run: Run, results: RunResults, texts: int) -> int:
+    """Return how many of the configured texts a run lacks; none if it writes no texts."""
     if results.synthetic is None:
-        return
-    missing = prepared.tools.config.method.samples - texts
-    if missing > 0:
-        yield f"{missing} texts are missing: {reason}"
+        return 0
+    return run.config.method.samples - texts
 
 
 def _sampled(results: RunResults) -> Iterator[str]:

@@ -104,7 +104,7 @@ class RunRecord:
 
     `next` contains (command, purpose); `places` maps names to paths; `approval` names the approver, empty without an
     approval. `opens_rows`: True if the run opened private rows. `parties`: parties and rounds of a federated run.
-    `degraded`: texts, models or steps below the configured number, and many answers that are not one whole text.
+    `degraded`: texts (more than 1 %), models or steps that are missing, and many answers that are not one whole text.
     `is_incomplete`: True for the former, which another execution may add; it changes no stored answer. `warnings`:
     notes about configuration or result that do not degrade the run. `discriminator`: accuracy of the classifier
     that selects texts. `budget`: dataset, cap, delta and spent epsilon when the run ended; None without a cap.

@@ -103,3 +103,32 @@ def test_a_run_whose_other_models_write_too_little_for_a_vote_stops_and_goes_on_
     )
     (tmp_path / "back").touch()
     assert pipeline.run()["n_synthetic"] == 72
+
+
+@pytest.mark.parametrize(("missing", "degraded"), [(1, False), (2, True)])
+def test_a_run_without_one_text_in_a_hundred_is_whole(
+    api: str, tmp_path: Path, missing: int, degraded: bool
+) -> None:
+    code = f"""
+import connectors.models.ngram.model as m
+from connectors.interfaces.models import Completion
+whole = m.NgramModel.complete
+left = [{ENOUGH["samples"] - missing}]
+def complete(self, prompts, *rest):
+    number = min(left[0], len(prompts))
+    left[0] -= number
+    others = [Completion('', 'exhausted')] * (len(prompts) - number)
+    return whole(self, prompts[:number], *rest) + others
+m.NgramModel.complete = complete
+"""
+    pipeline = Pipeline(tmp_path / "home", api).patched(code)
+    summary = pipeline.run(plms=[GOOD], method=ENOUGH)
+    assert summary["n_synthetic"] == ENOUGH["samples"] - missing
+    message = f"{missing} of 144 texts missing: the models gave no more valid ones"
+    assert (summary["degraded"], summary["is_incomplete"]) == (degraded, degraded)
+    assert (message in summary["problems"], message in summary["warnings"]) == (
+        degraded,
+        not degraded,
+    )
+    last = call_api(api, f"/flow_runs/{summary['prefect_run_id']}")
+    assert (last["state_name"] == "Degraded") is degraded

@@ -59,6 +59,14 @@ def test_a_run_is_degraded_above_a_quarter(cut: int, problems: int) -> None:
     assert len(describe_problems({"m": AnswerCounts(texts=100, answers=100, cut=cut)})) == problems
 
 
+@pytest.mark.parametrize(("left_out", "problems"), [(40, 0), (41, 1)])
+def test_a_run_is_degraded_if_many_answers_were_left_out(left_out: int, problems: int) -> None:
+    counts = AnswerCounts(texts=100, answers=100, left_out={"too_short": left_out - 1, "empty": 1})
+    assert len(describe_problems({"m": counts})) == problems
+    # What does not degrade a run is shown nevertheless.
+    assert len(describe_findings({"m": counts})) == 1
+
+
 def test_a_stub_degrades_no_run_and_is_still_described() -> None:
     counts = {"terse": AnswerCounts(texts=100, answers=100, cut=60)}
     assert describe_problems(counts, stubs=("terse",)) == []
