@@ -85,7 +85,7 @@ class Work:
         return ", ".join(filter(None, parts))
 
     def __str__(self) -> str:
-        return f"{self.what:<28} {self.done}/{self.total}  {self.describe()}"
+        return f"{self.what:<28} {self.done}/{self.total}  {self.describe()}".rstrip()
 
 
 class Display:
@@ -127,17 +127,25 @@ class Display:
     def work(self, work: Work) -> Iterator[Callable[[], None]]:
         """Show a piece of work; call the value after each change of it."""
         shown = work.started
+        last = ""
+        changed = work.started
         ended = threading.Event()
 
         def show_after(seconds: float) -> bool:
             """Show the work if its last line is older; return True if it is."""
-            nonlocal shown
+            nonlocal shown, last, changed
             with self._lock:
                 if time.monotonic() - shown < seconds:
                     return False
                 shown = time.monotonic()
-            # Outside the lock: `say` takes it too.
-            self.say(str(work))
+                line = str(work)
+                if line != last:
+                    last = line
+                    changed = shown
+            # Outside the lock: `say` takes it too. A line that only repeats the last one looks like an error.
+            if shown > changed:
+                line += f", unchanged for {shown - changed:.0f} s"
+            self.say(line)
             return True
 
         def remind() -> None:
