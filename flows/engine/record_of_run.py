@@ -66,17 +66,9 @@ def record_of(run: Run, results: RunResults) -> RunRecord:
     texts = _written_texts(run, results)
     answers = _answers(progress, results)
     stubs = tuple(model.name for model in run.config.models if model.is_stub)
-    lacking = list(_failures(progress))
-    warnings = [*prepared.warnings, *_sampled(results)]
-    missing = _missing_texts(run, results, texts)
-    if missing > 0:
-        message = (
-            f"{missing} of {counted(run.config.method.samples, 'text')} missing: {run.why_missing}"
-        )
-        if missing > MAX_MISSING * run.config.method.samples:
-            lacking.append(message)
-        else:
-            warnings.append(message)
+    lacking, few_missing = _missing_texts(run, results, texts)
+    lacking += _failures(progress)
+    warnings = [*prepared.warnings, *few_missing, *_sampled(results)]
     sections = list(find_method(run.config.flow_name).sections(run))
     if run.discriminator is not None:
         warnings += run.discriminator.warnings
@@ -225,11 +217,16 @@ def _answers(progress: RunProgress, results: RunResults) -> dict[str, AnswerCoun
     return count_answers(progress.iterations, texts[texts["plm"] != NO_MODEL])
 
 
-def _missing_texts(run: Run, results: RunResults, texts: int) -> int:
-    """Return how many of the configured texts a run lacks; none if it writes no texts."""
-    if results.synthetic is None:
-        return 0
-    return run.config.method.samples - texts
+def _missing_texts(run: Run, results: RunResults, texts: int) -> tuple[list[str], list[str]]:
+    """Return the problem that texts are missing, or the warning if they are few."""
+    samples = run.config.method.samples
+    if results.synthetic is None or texts >= samples:
+        return [], []
+    missing = samples - texts
+    message = f"{missing} of {counted(samples, 'text')} missing: {run.why_missing}"
+    if missing > MAX_MISSING * samples:
+        return [message], []
+    return [], [message]
 
 
 def _sampled(results: RunResults) -> Iterator[str]:
