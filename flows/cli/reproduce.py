@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -153,7 +154,11 @@ def _filed_cells(paper: str | None, folder: Path, is_read_only: bool) -> Cells:
     files = {name: cells_file(folder, name) for name in papers}
     try:
         for file in files.values():
-            if not is_read_only:
+            if is_read_only:
+                # Fails where a part of the path is a file.
+                with suppress(FileNotFoundError):
+                    file.stat()
+            else:
                 file.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(f"--coverage: {folder} cannot be a folder ({error.strerror})") from error
@@ -238,12 +243,7 @@ def _require_agreement(sets: list[tuple[str, Path]], accepted: bool) -> None:
 
 def _require_consent_to_cost(run: ReproductionRun, accepted: bool) -> None:
     """Raise ConfigError unless paid models of the open cells may be called, at their estimated cost."""
-    from flows.compare.values import planned_cells
-
-    dollars = sum(
-        planned_cells(matrix.config, len(matrix.cells), run.open_cells(matrix))["dollars_about"]
-        for matrix in run.matrices
-    )
+    dollars = sum(run.planned(matrix)["dollars_about"] for matrix in run.matrices)
     if not dollars or accepted:
         return
     cost = f"Paid models cost about {format_dollars(dollars)} dollars"
@@ -257,13 +257,12 @@ def _require_consent_to_cost(run: ReproductionRun, accepted: bool) -> None:
 
 # --- plan
 def _plan(run: ReproductionRun) -> Output:
-    from flows.compare.values import planned_cells
     from flows.reproduce.data_files import missing_sets
 
     comparisons = []
     problems = []
     for matrix in run.matrices:
-        value = planned_cells(matrix.config, len(matrix.cells), run.open_cells(matrix))
+        value = run.planned(matrix)
         problems += [f"{matrix.name}: {problem}" for problem in value["problems"]]
         names = ("title", "cells", "open", "failing", "dollars_about", "minutes_of_writing")
         comparisons.append({"name": matrix.name} | {name: value[name] for name in names})

@@ -45,7 +45,7 @@ def planned(config: CompareConfig) -> Json:
 
 
 def planned_cells(config: CompareConfig, cells: int, open_: Sequence[Cell]) -> Json:
-    """Return what `planned` returns, of these open cells of a comparison of so many cells."""
+    """Return problems, calls, cost and budget of open cells; `cells`: number of all cells of the comparison."""
     preflight = inspect_cells(config, open_)
     plans: list[tuple[Cell, Mapping[str, Any]]] = []
     for cell in open_:

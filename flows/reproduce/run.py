@@ -14,7 +14,7 @@ from connectors.interfaces.json_values import Json
 from flows.compare.cells import Cell, comparison_id
 from flows.compare.config import CompareConfig
 from flows.compare.preflight import inspect_cells
-from flows.compare.values import comparison_of
+from flows.compare.values import comparison_of, planned_cells
 from flows.reproduce.answers import Answers
 from flows.reproduce.catalogue import Item, Measurement, Paper
 from flows.reproduce.cell_tables import Cells, cells_bytes
@@ -113,6 +113,10 @@ class ReproductionRun:
         """Return the cells of a comparison that have to run, without duplicates."""
         open_ = self.answers.without_result(matrix.name, matrix.cells)
         return list({cell.key: cell for cell in open_}.values())
+
+    def planned(self, matrix: Matrix) -> Json:
+        """Return problems, calls and cost of the cells of a comparison that have to run."""
+        return planned_cells(matrix.config, len(matrix.cells), self.open_cells(matrix))
 
     def check(self) -> None:
         """Check the open cells of all comparisons, and show all problems before the first cell starts."""

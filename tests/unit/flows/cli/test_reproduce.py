@@ -42,6 +42,7 @@ def test_without_a_paper_the_items_are_listed() -> None:
         ({"paper": "wasp", "quick": True, "coverage": Path()}, "with all seeds. Remove --quick$"),
         ({"paper": "./mine.yaml", "coverage": Path()}, "page has no './mine.yaml'"),
         ({"paper": "wasp", "coverage": Path("file")}, "--coverage: file cannot be a folder"),
+        ({"paper": "wasp", "plan": True, "coverage": Path("file")}, "file cannot be a folder"),
         ({"paper": "wasp", "coverage": Path("file/x")}, "--coverage: file/x cannot be a folder"),
         ({"coverage": Path("file")}, "--coverage: file cannot be a folder"),
     ],
