@@ -138,11 +138,12 @@ class Display:
                 if time.monotonic() - shown < seconds:
                     return False
                 shown = time.monotonic()
-                line = str(work)
-                if line != last:
-                    last = line
-                    changed = shown
-            # Outside the lock: `say` takes it too. A line that only repeats the last one looks like an error.
+            # Outside the lock, which `say` takes too: a note may wait for a thread that says something.
+            line = str(work)
+            if line != last:
+                last = line
+                changed = shown
+            # A line that only repeats the last one looks like an error.
             if shown > changed:
                 line += f", unchanged for {shown - changed:.0f} s"
             self.say(line)

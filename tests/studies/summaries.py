@@ -159,8 +159,8 @@ def _indexed(cells: pd.DataFrame) -> pd.DataFrame:
     """Return cells of one setting by seed; ValueError if a seed has two."""
     by_seed = cells.set_index("seed")
     if not by_seed.index.is_unique:
-        repeated = by_seed.index[by_seed.index.duplicated()].tolist()
-        raise ValueError(f"cells of one setting: seed {repeated[0]} has more than one cell")
+        repeated = by_seed.index[by_seed.index.duplicated()][0]
+        raise ValueError(f"cells of one setting: seed {repeated} has more than one cell")
     return by_seed
 
 

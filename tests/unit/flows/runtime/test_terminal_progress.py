@@ -106,6 +106,7 @@ def test_work_that_delivers_nothing_is_shown_ever_more_rarely() -> None:
     assert len(reminders) <= 3
     assert {first, last} == {f"{'write clerk':<28} 0/100  writing a batch of 64"}
     assert all(line.startswith(f"{first}, unchanged for ") for line in reminders)
+    assert "progress" not in {thread.name for thread in threading.enumerate()}
 
 
 def test_a_repeated_line_states_since_when_it_is_true(clock: Clock) -> None:
@@ -120,12 +121,6 @@ def test_a_repeated_line_states_since_when_it_is_true(clock: Clock) -> None:
         update()
     ends = [line.removeprefix(f"{'write clerk':<28} ") for line in stream.getvalue().splitlines()]
     assert ends == ["0/100", "0/100, unchanged for 20 s", "1/100", "1/100"]
-
-
-def test_threads_of_the_display_end_with_their_work() -> None:
-    with Display(io.StringIO(), every=0.05).work(Work("write clerk", 100)):
-        pass
-    assert "progress" not in {thread.name for thread in threading.enumerate()}
 
 
 def test_bars_come_and_go_with_their_work_above_the_state_of_the_run() -> None:
