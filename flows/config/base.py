@@ -143,6 +143,11 @@ class AnyConfig(Strict):
         return [("student", self.student.kind, self.student.model)]
 
     @property
+    def warnings(self) -> list[str]:
+        """Warnings of the method about its settings, shown before a run; none by default."""
+        return []
+
+    @property
     def labels_texts(self) -> bool:
         """True if texts get soft labels."""
         return self.text_labels in ("soft", "hard")

@@ -73,6 +73,7 @@ def record_of(run: Run, results: RunResults) -> RunRecord:
     if run.discriminator is not None:
         warnings += run.discriminator.warnings
         sections.append(Section("Discriminator", run.discriminator.sentence))
+    warnings += run.notes
     if run.config.measures_records and progress.iterations:
         sections.append(_unnoised_section(progress.iterations[-1]))
     if run.topics is not None:

@@ -98,6 +98,8 @@ class Run:
     """The texts that were measured last."""
     discriminator: DiscriminatorTest | None = None
     """Accuracy of the discriminator that selects texts, once it is measured."""
+    notes: tuple[str, ...] = ()
+    """Warnings of the method about its result, for the report."""
 
     def __init__(self, prepared: Prepared, manifest: RunManifest, started: float) -> None:
         self.prepared = prepared

@@ -43,6 +43,7 @@ def warnings_of(config: AnyConfig, card: TaskCard, guarantee: Guarantee[Release]
     if config.plms and config.flow_name != FLOW:
         warnings += label_warnings(card.labels)
     warnings += _about_phrase_examples(config, card)
+    warnings += config.warnings
     if config.test is None:
         warnings.append("no test rows: accuracy and FID are not measured")
     if config.guarantee is not None:

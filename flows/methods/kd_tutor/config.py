@@ -11,8 +11,12 @@ from flows.config.execution import Recipe, Transformer
 from flows.config.form import SET, UNSET, Rule, Rules
 from flows.config.method import PlannedCalls, Samples, SingleRound
 from flows.config.privacy import Calibration, DpSteps, Privacy, check_part
+from tasks.metrics.usefulness import MIN_HELD_OUT
 from tasks.private.training.promise import Training
 from tasks.students.spec import StudentSpec
+
+NEGATIVES = 500
+"""Generated texts in the training set of a teacher at most; fewer where all teachers would learn from every text."""
 
 
 class KdMethod(SingleRound):
@@ -90,6 +94,12 @@ class Discriminator(Recipe):
         3, ge=1, le=1000, description="Epochs, without a validation split. Not for linear."
     )
 
+    def negatives(self, written: int) -> int:
+        """Return the number of generated texts that each teacher learns from, of `written`."""
+        # Texts that the teachers label must not be among those that they learn from.
+        others = written - self.queries
+        return max(1, min(NEGATIVES, others // self.teachers))
+
     def student(self, seed: int) -> StudentSpec:
         """Return the training settings of teachers and student, without validation."""
         return StudentSpec(
@@ -166,6 +176,34 @@ class KdTutorConfig(OwnRowsConfig):
         if self.filtering is not None:
             students.append(("discriminator", self.filtering.kind, self.filtering.model))
         return students
+
+    @property
+    def warnings(self) -> list[str]:
+        """A warning if too few texts are left to measure the discriminator on."""
+        if self.test is None or self.method.select == "chance":
+            return []
+        written = self.method.written
+        if self.method.training is not None:
+            learned = f"method.training.declared_rows ({self.method.training.declared_rows})"
+            unseen = float(written - self.method.training.declared_rows)
+        else:
+            learned = f"discriminator.teachers ({self.discriminator.teachers})"
+            unseen = self._unseen_by_teachers
+        if round(unseen) >= MIN_HELD_OUT:
+            return []
+        return [
+            f"{learned}: fewer than {MIN_HELD_OUT} of {written} texts take no part in the training of the classifier "
+            "that selects texts, so its accuracy is not measured. Raise method.written to measure it"
+        ]
+
+    @property
+    def _unseen_by_teachers(self) -> float:
+        """Expected number of texts that are no query and in the training set of no teacher, which draw separately."""
+        choice = self.discriminator
+        # With public rows, these are half of the queries.
+        queries = choice.queries if self.public is None else choice.queries - choice.queries // 2
+        others = self.method.written - queries
+        return others * (1 - choice.negatives(self.method.written) / others) ** choice.teachers
 
     @property
     def calibrations(self) -> tuple[Calibration, ...]:

@@ -14,7 +14,7 @@ from tasks.guidance.discriminator import (
     select_texts,
     train_discriminator,
 )
-from tasks.metrics.usefulness import Accuracy, DiscriminatorTest
+from tasks.metrics.usefulness import MIN_HELD_OUT, Accuracy, DiscriminatorTest
 from tasks.prefect.runtime import results, run_step, submit_step
 from tasks.private.benchmark import measure_teachers
 from tasks.private.teachers.release import LabelCountsRelease, TeacherAnswersRelease
@@ -23,9 +23,6 @@ from tasks.private.training.classifier_step import classify
 from tasks.private.training.recipe import ClassifySpec
 from tasks.steps.values import TextTable
 from tasks.writing.texts import embed_samples
-
-NEGATIVES = 500
-"""Generated texts in the training set of a teacher at most; fewer where all teachers would learn from every text."""
 
 
 class KdRun(Run):
@@ -99,9 +96,7 @@ class KdRun(Run):
         choice = self.config.discriminator
         answers = self.prepared.guarantee.of(TeacherAnswersRelease)
         assert answers is not None
-        # Texts that the teachers label must not be among those that they learn from.
-        others = self.config.method.written - choice.queries
-        negatives = max(1, min(NEGATIVES, others // choice.teachers))
+        negatives = choice.negatives(self.config.method.written)
         student = choice.student(self.config.execution.seed)
         return TeacherSpec(
             self.payer, answers.noise, student, choice.teachers, negatives, self.prepared.public
@@ -125,7 +120,7 @@ class KdRun(Run):
     def _measure(
         self, spec: TeacherSpec | ClassifySpec, written: Sequence[TextTable], student: ArtifactRef
     ) -> None:
-        """Measure the discriminator on test rows."""
+        """Measure the discriminator on test rows, or note that it cannot be measured."""
         if self.prepared.test is None:
             return
         measured = run_step(
@@ -134,6 +129,12 @@ class KdRun(Run):
         correct = self.tools.artifacts.read_json(measured)
         if correct:
             self.discriminator = DiscriminatorTest(Accuracy(**correct))
+        # Otherwise the plan has warned.
+        elif not self.config.warnings:
+            self.notes = (
+                "the classifier that selects texts is not measured: fewer than "
+                f"{MIN_HELD_OUT} test rows, or texts that took no part in its training",
+            )
 
     @property
     def why_missing(self) -> str:

@@ -267,6 +267,12 @@ def test_a_discriminator_without_enough_unseen_texts_is_not_measured(tmp_path: P
     where = run.prepared.test
     assert where is not None
     assert held_out(run.tools, spec, where, written) is None
+    run._measure(spec, written, student_of(run, spec, written))
+    assert run.discriminator is None
+    assert run.notes == (
+        "the classifier that selects texts is not measured: fewer than 20 test rows, or texts that took no part in its "
+        "training",
+    )
 
 
 @pytest.mark.parametrize("best", [True, False], ids=["best", "accepted"])
