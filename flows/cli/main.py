@@ -26,10 +26,7 @@ from flows.cli.reproduce import reproduce
 from flows.runtime.interruption import interruptible_command
 from flows.runtime.library_output import hide_at_exit
 from flows.runtime.state_folder import prepare_environment
-
-COLLECTED_AFTER = 10_000, 20, 50
-"""Thresholds of the garbage collector. Imports create no garbage, and scanning their objects with the defaults
-(700, 10, 10) takes an eighth of a short run."""
+from flows.runtime.temporary_server import COLLECTED_AFTER
 
 ADVICE = {
     **dict.fromkeys(

@@ -25,8 +25,8 @@ SHUTDOWN_SECONDS = 1
 LATEST_END_SECONDS = 10.0
 """Time after which a server without a parent ends in any case."""
 COLLECTED_AFTER = 10_000, 20, 50
-"""Thresholds of the garbage collector, those of the command: with Python's own, importing the server takes a fifth
-longer."""
+"""Thresholds of the garbage collector for commands and this server. Imports create no garbage: scanning their objects
+with the defaults (700, 10, 10) takes an eighth of a short run and a fifth of the server's start."""
 
 
 class _Server:

@@ -102,7 +102,7 @@ Study = Mapping[str, Mapping[Setting, Measured]]
 
 
 # --- cells
-def exported(cells: pd.DataFrame) -> Study:
+def read_exported(cells: pd.DataFrame) -> Study:
     """Return the study with 600 texts."""
     study: dict[str, dict[Setting, Measured]] = {student: {} for student in STUDENTS}
     for (data, rows, epsilon), group in cells.groupby(["data", "rows", "epsilon"], sort=False):
@@ -119,7 +119,7 @@ def exported(cells: pd.DataFrame) -> Study:
     return study
 
 
-def more(cells: pd.DataFrame, names: str, size: int) -> Study:
+def read_more(cells: pd.DataFrame, names: str, size: int) -> Study:
     """Return the study of more texts for class names of a kind and a number of texts."""
     study: dict[str, dict[Setting, Measured]] = {student: {} for student in STUDENTS}
     # Results without written texts belong to every size.
@@ -570,15 +570,15 @@ def with_table(text: str, above: str, table: Sequence[str]) -> str:
     return "\n".join([*lines[:start], *table, *lines[end:]]) + "\n"
 
 
-def written() -> Written:
+def summarise() -> Written:
     """Return tables, measurements and figures from the stored cells."""
     few_cells, more_cells, unnamed = (
         pd.read_parquet(CELLS / f"{name}.parquet")
         for name in ("exported_texts", "more_texts", "neutral_labels")
     )
-    few = exported(few_cells)
-    own = {size: more(more_cells, "own", size) for size in SIZES}
-    neutral = {size: more(more_cells, "neutral", size) for size in SIZES}
+    few = read_exported(few_cells)
+    own = {size: read_more(more_cells, "own", size) for size in SIZES}
+    neutral = {size: read_more(more_cells, "neutral", size) for size in SIZES}
     return Written(
         files={
             MEASURED: forecast(few),
@@ -644,7 +644,7 @@ def _reach(of_student: Summary) -> str:
 
 def main() -> None:
     """Write the files; raises SystemExit if a document does not state a figure."""
-    result = written()
+    result = summarise()
     for path, text in result.texts().items():
         write_text_whole(path, text)
     if missing := result.missing():

@@ -3,11 +3,19 @@
 import pandas as pd
 import pytest
 
-from tests.studies.summaries import CELLS, Measured, exported, more, summary, with_table, written
+from tests.studies.summaries import (
+    CELLS,
+    Measured,
+    read_exported,
+    read_more,
+    summarise,
+    summary,
+    with_table,
+)
 
 
 def test_documents_and_measurements_agree_with_the_stored_cells() -> None:
-    result = written()
+    result = summarise()
     command = "run: python -m tests.studies.summaries"
     assert all(path.read_text(encoding="utf-8") == text for path, text in result.texts().items()), (
         command
@@ -35,10 +43,10 @@ def test_the_best_floor_is_the_rival_with_the_highest_mean_and_gains_are_paired_
 def test_a_place_has_one_accuracy_for_each_seed_and_rival() -> None:
     cells = pd.read_parquet(CELLS / "more_texts.parquet")
     for names in ("own", "neutral"):
-        for setting, entry in more(cells, names, 2000)["head"].items():
+        for setting, entry in read_more(cells, names, 2000)["head"].items():
             for values in (entry.file, entry.without, entry.release, entry.real, entry.unnoised):
                 assert sorted(values) == list(range(5)), setting
-    study = exported(pd.read_parquet(CELLS / "exported_texts.parquet"))
+    study = read_exported(pd.read_parquet(CELLS / "exported_texts.parquet"))
     assert all(sorted(entry.file) == list(range(5)) for entry in study["words"].values())
 
 
