@@ -5,6 +5,7 @@ both or in neither.
 """
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -22,11 +23,13 @@ Ceilings = dict[str, Annotated[int, Field(ge=1)]]
 """Largest values of fields in a quick reproduction: method.samples -> number."""
 
 
-class DrawnClaim(Strict):
-    """A claim of a figure, whose numbers are drawn and not printed: one result is above or below another one.
+class StatedClaim(Strict):
+    """A claim that the catalogue states: one result is above or below another one.
 
-    The other result is that of `than` in `than_column`, by default of the same row or column. A claim without `column`
-    is made for each column. `falling` and `rising` compare the last iteration of a row with its first.
+    Claims of a figure, whose numbers are drawn and not printed, and of a table between rows of which none is the
+    reference. The other result is that of `than` in `than_column`, by default of the same row or column. A claim
+    without `column` and `columns` is made for each column. `falling` and `rising` compare the last iteration of a row
+    with its first.
     """
 
     text: str = Field(min_length=1, description="The claim, as a sentence without full stop.")
@@ -36,6 +39,8 @@ class DrawnClaim(Strict):
     than: str | None = Field(None, description="Row of the other result.")
     column: str | None = Field(None, description="Column of the result. Empty: each column.")
     than_column: str | None = Field(None, description="Column of the other result.")
+    columns: list[str] = Field([], description="Columns of the claim, if not each.")
+    published: dict[str, float] = Field({}, description="Printed differences by column.")
 
     @model_validator(mode="after")
     def _has_another_result(self) -> Self:
@@ -46,7 +51,15 @@ class DrawnClaim(Strict):
             raise ValueError("above and below need another result. Set than or than_column")
         if self.than_column and not self.column:
             raise ValueError("than_column is the other column of a pair. Set column too")
+        if self.column and self.columns:
+            raise ValueError("column and columns exclude each other. Remove one of them")
         return self
+
+    def columns_of(self, columns: Sequence[str]) -> list[str]:
+        """Return the columns for which the claim is made, of all columns of its comparison."""
+        if self.column:
+            return [self.column]
+        return [name for name in columns if not self.columns or name in self.columns]
 
 
 class Measurement(Strict):
@@ -59,7 +72,14 @@ class Measurement(Strict):
     rows: list[str] = Field([], description="Rows of the item. Empty: all.")
     columns: list[str] = Field([], description="Columns of the item. Empty: all.")
     metrics: list[MetricName] = Field([], description="Metrics of the item. Empty: all.")
-    claims: list[DrawnClaim] = Field([], description="Claims of a figure without printed numbers.")
+    reference: str = Field(
+        "",
+        description="Row that published figures of the others are compared with. Empty: the first one.",
+    )
+    claims: list[StatedClaim] = Field(
+        [],
+        description="Claims beyond those of published figures; one about a row and the reference replaces them.",
+    )
     remark: str = Field("", description="What a reader must know about this comparison.")
     quick: Ceilings = Field({}, description="Ceilings beyond those of the paper.")
 

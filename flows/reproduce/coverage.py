@@ -110,10 +110,10 @@ def _options(item: Item) -> str:
 
 
 def _writers(cells: Sequence[Cell]) -> str:
-    """Return the language models of some cells as a phrase: names, and numbers of recorded models and of stubs."""
-    models = {plm.name: plm for cell in cells for plm in cell.config.models}.values()
-    recorded = sum(plm.connector in FILES for plm in models)
+    """Return the language models that write the texts of some cells as a phrase: names, and numbers of others."""
+    models = {plm.name: plm for cell in cells for plm in cell.config.plms}.values()
     stubs = sum(plm.is_stub for plm in models)
+    recorded = sum(plm.connector in FILES and not plm.is_stub for plm in models)
     writers = [plm.name for plm in models if plm.connector not in FILES and not plm.is_stub]
     if recorded:
         writers.append(counted(recorded, "recorded model"))

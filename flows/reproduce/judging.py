@@ -1,50 +1,70 @@
-"""Verdicts on the claims of an item, from the results of its comparison."""
+"""Verdicts on the claims of an item, from the results of its comparison.
 
-from collections.abc import Sequence
+The claims of one metric in one comparison of an item are a family, whose p-values are adjusted together (Holm 1979).
+Claims that are not measured yet count in it, therefore a claim that all seeds judge never loses its verdict.
+"""
+
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from flows.reproduce.catalogue import DrawnClaim
+from flows.reproduce.catalogue import StatedClaim
 from tasks.metrics.comparison import (
     CellResult,
     Difference,
     adjusted,
+    difference,
     is_unnoised,
     paired_difference,
     values_by_seed,
     verdict,
 )
-from tasks.reporting.compare_report import claims
 from tasks.reporting.compare_results import Comparison
 from tasks.reporting.reproduction import Judgement
 
 
 @dataclass(frozen=True, slots=True)
-class _Measured:
-    """A claim of a figure in one column, with its difference before the adjustment of p."""
+class _Claimed:
+    """A claim in one column before the adjustment of p; `claimed`: the two figures whose order is claimed."""
 
-    claim: DrawnClaim
-    column: str
-    ours: Difference | None
-
-
-def judge_claims(comparison: Comparison, drawn: Sequence[DrawnClaim]) -> tuple[Judgement, ...]:
-    """Return the claims of an item: those of its published figures, then those of its drawn ones."""
-    return (*_judge_published(comparison), *_judge_drawn(comparison, drawn))
+    judgement: Judgement
+    claimed: tuple[float, float]
 
 
-def _judge_published(comparison: Comparison) -> list[Judgement]:
+def judge_claims(
+    comparison: Comparison, stated: Sequence[StatedClaim] = ()
+) -> tuple[Judgement, ...]:
+    """Return the claims of an item: those of its published figures, then those that the catalogue states."""
+    replaced = {
+        (claim.metric, claim.row, column)
+        for claim in stated
+        if claim.than == comparison.reference
+        for column in claim.columns_of(comparison.columns)
+    }
+    claims = [*_of_published(comparison, replaced), *_of_catalogue(comparison, stated)]
+    judgements = [claim.judgement for claim in claims]
+    p_values: dict[int, float | None] = {}
+    for metric in {judgement.metric for judgement in judgements}:
+        numbers = [at for at, entry in enumerate(judgements) if entry.metric == metric]
+        family = _adjusted([judgements[at] for at in numbers])
+        p_values |= dict(zip(numbers, family, strict=True))
+    return tuple(_judged(claim, p_values[at]) for at, claim in enumerate(claims))
+
+
+def _of_published(
+    comparison: Comparison, replaced: Collection[tuple[str, str, str]]
+) -> list[_Claimed]:
     """Return a claim for each published figure that differs from the one of the reference row.
 
-    Also for those without a result, which the claims of a comparison leave out.
+    `replaced`: metrics, rows and columns of claims that the catalogue states in another way.
     """
-    measured = {(claim.metric, claim.row, claim.column): claim for claim in claims(comparison)}
     reference = comparison.reference
-    judgements = []
+    claims = []
     for metric, row, column in comparison.published:
         figure = comparison.published[metric, row, column]
         other = comparison.published.get((metric, reference, column))
         is_part = row in comparison.rows and column in comparison.columns
-        if not is_part or row == reference or other is None or figure == other:
+        is_stated = (metric, row, column) in replaced
+        if not is_part or is_stated or row == reference or other is None or figure == other:
             continue
         side = "above" if figure > other else "below"
         judgement = Judgement(
@@ -52,55 +72,74 @@ def _judge_published(comparison: Comparison) -> list[Judgement]:
             metric=metric,
             column=column,
             published=figure - other,
-            ours=None,
+            ours=difference(comparison.answers, row, reference, column, metric),
             p=None,
             verdict="",
             seeds=len(comparison.seeds),
             is_unnoised=_has_unnoised(comparison, [(row, column), (reference, column)]),
         )
-        claim = measured.get((metric, row, column))
-        if claim is not None:
-            judgement = replace(judgement, ours=claim.ours, p=claim.p, verdict=claim.verdict)
-        judgements.append(judgement)
-    return judgements
+        claims.append(_Claimed(judgement, (figure, other)))
+    return claims
 
 
-def _judge_drawn(comparison: Comparison, drawn: Sequence[DrawnClaim]) -> list[Judgement]:
-    """Return the claims of a figure; p is adjusted for those of the same metric."""
-    measured = [
-        _Measured(claim, column, _difference(comparison.answers, claim, column))
-        for claim in drawn
-        for column in ([claim.column] if claim.column else comparison.columns)
+def _of_catalogue(comparison: Comparison, stated: Sequence[StatedClaim]) -> list[_Claimed]:
+    """Return the claims that the catalogue states, one for each of their columns."""
+    return [
+        _stated(comparison, claim, column)
+        for claim in stated
+        for column in claim.columns_of(comparison.columns)
     ]
-    p_values: dict[int, float | None] = {}
-    for metric in {entry.claim.metric for entry in measured}:
-        numbers = [at for at, entry in enumerate(measured) if entry.claim.metric == metric]
-        own = [measured[at].ours for at in numbers]
-        values = adjusted([ours.p if ours else None for ours in own])
-        p_values |= dict(zip(numbers, values, strict=True))
-    return [_judged(comparison, entry, p_values[number]) for number, entry in enumerate(measured)]
 
 
-def _judged(comparison: Comparison, entry: _Measured, p: float | None) -> Judgement:
-    claim = entry.claim
-    is_higher = claim.direction in ("above", "rising")
-    # A claimed order of two results, without their sizes.
-    claimed = (1.0, 0.0) if is_higher else (0.0, 1.0)
-    other = (claim.than or claim.row, claim.than_column or entry.column)
-    return Judgement(
+def _stated(comparison: Comparison, claim: StatedClaim, column: str) -> _Claimed:
+    other = (claim.than or claim.row, claim.than_column or column)
+    judgement = Judgement(
         claim=claim.text,
         metric=claim.metric,
-        column=entry.column,
-        published=None,
-        ours=entry.ours,
-        p=p,
-        verdict="" if entry.ours is None else verdict(entry.ours, claimed, p),
+        column=column,
+        published=claim.published.get(column),
+        ours=_difference(comparison.answers, claim, column),
+        p=None,
+        verdict="",
         seeds=len(comparison.seeds),
-        is_unnoised=_has_unnoised(comparison, [(claim.row, entry.column), other]),
+        is_unnoised=_has_unnoised(comparison, [(claim.row, column), other]),
     )
+    is_higher = claim.direction in ("above", "rising")
+    # A claimed order of two results, without their sizes.
+    return _Claimed(judgement, (1.0, 0.0) if is_higher else (0.0, 1.0))
 
 
-def _difference(answers: Sequence[CellResult], claim: DrawnClaim, column: str) -> Difference | None:
+def _adjusted(family: Sequence[Judgement]) -> list[float | None]:
+    """Return the adjusted p-values of claims of one metric; None without a difference.
+
+    A claim whose seeds are not all there counts with p 1 beside those that are judged: whatever becomes of it, their
+    verdicts stay.
+    """
+    measured = [claim.ours.p if claim.ours else None for claim in family]
+    of_judged = [p if claim.is_judged else None for claim, p in zip(family, measured, strict=True)]
+    last = adjusted([1.0 if p is None else p for p in of_judged])
+    so_far = adjusted([1.0 if p is None else p for p in measured])
+    results = []
+    for at, claim in enumerate(family):
+        if measured[at] is None:
+            results.append(None)
+        elif claim.is_judged:
+            results.append(last[at])
+        else:
+            results.append(so_far[at])
+    return results
+
+
+def _judged(claim: _Claimed, p: float | None) -> Judgement:
+    ours = claim.judgement.ours
+    if ours is None:
+        return claim.judgement
+    return replace(claim.judgement, p=p, verdict=verdict(ours, claim.claimed, p))
+
+
+def _difference(
+    answers: Sequence[CellResult], claim: StatedClaim, column: str
+) -> Difference | None:
     """Return the measured difference of a claim, paired by seed; None without a common seed."""
     if claim.direction in ("falling", "rising"):
         first, last = _ends(answers, claim, column)
@@ -112,7 +151,7 @@ def _difference(answers: Sequence[CellResult], claim: DrawnClaim, column: str) -
 
 
 def _ends(
-    answers: Sequence[CellResult], claim: DrawnClaim, column: str
+    answers: Sequence[CellResult], claim: StatedClaim, column: str
 ) -> tuple[dict[int, float], dict[int, float]]:
     """Return the values of the first and of the last measured iteration, by seed."""
     first = {}

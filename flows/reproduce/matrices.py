@@ -67,8 +67,11 @@ class Matrix:
         return parts
 
     def part(self, measurement: Measurement) -> tuple[CompareConfig, list[Cell]]:
-        """Return the part of a measurement: configuration and cells."""
+        """Return the part of a measurement: configuration, with its reference row first, and cells."""
         config = _restricted(self.config, [measurement])
+        # Python's sort keeps the order of the others.
+        rows = sorted(config.rows, key=lambda row: row.name != measurement.reference)
+        config = config.model_copy(update={"rows": rows})
         return config, self.cells_in(config)
 
 
@@ -107,7 +110,10 @@ def _require_names(name: str, config: CompareConfig, parts: Sequence[Measurement
         claimed_rows += [claim.than for claim in part.claims if claim.than]
         claimed_columns = [claim.column for claim in part.claims if claim.column]
         claimed_columns += [claim.than_column for claim in part.claims if claim.than_column]
-        unknown = {*part.rows, *claimed_rows} - rows
+        claimed_columns += [
+            name for claim in part.claims for name in (*claim.columns, *claim.published)
+        ]
+        unknown = {*part.rows, *claimed_rows, part.reference or config.rows[0].name} - rows
         unknown |= {*part.columns, *claimed_columns} - columns
         if unknown:
             raise ConfigError(
@@ -116,12 +122,12 @@ def _require_names(name: str, config: CompareConfig, parts: Sequence[Measurement
 
 
 def _restricted(config: CompareConfig, parts: Sequence[Measurement]) -> CompareConfig:
-    """Return a comparison with the rows, columns and metrics of its parts; the reference row stays."""
+    """Return a comparison with the rows, columns and metrics of its parts; their reference rows stay."""
     rows = set(_names(parts, "rows"))
     columns = set(_names(parts, "columns"))
     metrics = set(_names(parts, "metrics"))
     if rows:
-        rows.add(config.rows[0].name)
+        rows |= {part.reference or config.rows[0].name for part in parts}
     part = _with_parts(config, rows, columns)
     if not metrics:
         return part
@@ -215,16 +221,17 @@ def _exceeds(config: AnyConfig, field: str, ceiling: int) -> bool:
 
 def _without_unclaimed(config: CompareConfig, parts: Sequence[Measurement]) -> CompareConfig:
     """Return a comparison without the rows and columns that no claim names; all where no claim is stated."""
-    drawn = [claim for part in parts for claim in part.claims]
+    stated = [claim for part in parts for claim in part.claims]
     rows = {row.name for row in config.rows if row.published}
-    rows |= {name for claim in drawn for name in (claim.row, claim.than) if name}
+    rows |= {name for claim in stated for name in (claim.row, claim.than) if name}
     columns = {name for _, _, name in config.published}
-    columns |= {name for claim in drawn for name in (claim.column, claim.than_column) if name}
+    columns |= {name for claim in stated for name in (claim.column, claim.than_column) if name}
+    columns |= {name for claim in stated for name in claim.columns}
     # A figure whose claims hold in every column, or that has none, needs all.
     needs_all = any(not part.claims for part in parts) and not config.published
     if not rows or needs_all:
         return config
-    if any(not claim.column for claim in drawn):
+    if any(not (claim.column or claim.columns) for claim in stated):
         columns = {entry.name for entry in config.columns}
     rows.add(config.rows[0].name)
     return _with_parts(config, rows, columns)

@@ -151,10 +151,10 @@ def _claims(paper: CoveredPaper) -> list[list[str]]:
 
 
 def _judged(claim: Judgement, ours: Difference) -> str:
-    published = ""
+    parts = [difference_text(ours), f"p {claim.p:.{DIGITS}f}"]
     if claim.published is not None:
-        published = f", published {claim.published:+.{DIGITS}f}"
-    return f"{claim.column}: {difference_text(ours)}{published}: **{claim.verdict}**"
+        parts.append(f"published {claim.published:+.{DIGITS}f}")
+    return f"{claim.column}: {', '.join(parts)}: **{claim.verdict}**"
 
 
 def _remarks(paper: CoveredPaper) -> list[str]:

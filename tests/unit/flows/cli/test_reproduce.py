@@ -29,7 +29,7 @@ def test_without_a_paper_the_items_are_listed() -> None:
     output = command.reproduce()
     assert set(output["papers"]) == {"wasp", "dp_kps", "kd_tutor"}
     text = output.to_text(output)
-    assert "Figures 1b and 5" in text
+    assert "Figures 1a and 6" in text
     assert "wasp reproduce PAPER --quick" in text
 
 

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from connectors.interfaces.errors import InputError
-from flows.reproduce.catalogue import DrawnClaim
+from flows.reproduce.catalogue import StatedClaim
 from flows.reproduce.cell_tables import COLUMNS, cells_bytes, read_cells
 from flows.reproduce.judging import judge_claims
 from flows.reproduce.recorded_cells import RecordedCell
@@ -68,7 +68,7 @@ def test_verdicts_tables_and_figures_are_those_of_the_file(tmp_path: Path) -> No
     path.write_bytes(cells_bytes(cells()))
     before = comparison(cells()["papers/one"])
     after = comparison(read_cells(path)["papers/one"])
-    falling = DrawnClaim(text="FID falls", metric="fid", row="ours", direction="falling")
+    falling = StatedClaim(text="FID falls", metric="fid", row="ours", direction="falling")
     judged = judge_claims(before, [falling])
     assert [claim.verdict for claim in judged] == ["holds", "holds"]
     assert judge_claims(after, [falling]) == judged

@@ -52,7 +52,7 @@ def test_the_page_counts_stored_cells_and_writes_them(home: Path, tmp_path: Path
 
     written = write_coverage(small_catalogue(), artifacts, tmp_path)
     text = Path(written["page"]).read_text()
-    writers = "smollm2, helpdesk, 3 recorded models, 4 stubs"
+    writers = "smollm2, helpdesk, 3 stubs"
     origin = "2026-02-03, aaaaaaaa"
     assert f"`compare_here`, texts of {writers} | 1 of {len(cells)}, {origin} |" in text
     assert f"from 1 of {len(cells)} cells" in text

@@ -1,12 +1,13 @@
 """Verdicts on printed and drawn claims: the sign, the family of p-values, and what is not judged yet."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from flows.reproduce.catalogue import DrawnClaim
+from flows.reproduce.catalogue import StatedClaim
 from flows.reproduce.judging import judge_claims
 from tasks.metrics.comparison import CellResult
 from tasks.reporting.compare_results import Comparison
@@ -85,9 +86,9 @@ def test_some_of_the_seeds_judge_nothing() -> None:
     assert verdict_counts([few, single]) == "2 not judged"
 
 
-def claim(direction: str, **changes: str) -> DrawnClaim:
+def claim(direction: str, **changes: str) -> StatedClaim:
     values = {"text": "a claim", "metric": "accuracy", "row": "ours"}
-    return DrawnClaim.model_validate(values | {"direction": direction} | changes)
+    return StatedClaim.model_validate(values | {"direction": direction} | changes)
 
 
 def test_drawn_claims_are_judged_in_each_column_or_between_columns() -> None:
@@ -121,3 +122,37 @@ def test_a_curve_falls_if_its_last_value_is_below_its_first() -> None:
     assert (falling.verdict, rising.verdict) == ("holds", "does not hold")
     assert falling.ours is not None
     assert falling.ours.mean == pytest.approx(np.mean([-0.5 + 0.01 * seed for seed in SEEDS]))
+
+
+def test_a_claim_that_is_not_measured_counts_in_the_family() -> None:
+    printed = PUBLISHED | {("accuracy", "ours", "later"): 0.9, ("accuracy", "theirs", "later"): 0.8}
+    with_later = replace(comparison(published=printed), columns=("small", "large", "later"))
+    small, _, later = judge_claims(with_later)
+    pairs = np.subtract(RESULTS["theirs", "small"], RESULTS["ours", "small"])
+    assert small.p == pytest.approx(3 * float(stats.ttest_1samp(pairs, 0).pvalue))
+    assert (later.p, later.verdict_text) == (None, "not judged")
+
+
+def test_seeds_that_are_missing_never_change_the_verdict_of_a_judged_claim() -> None:
+    whole = comparison(published=PUBLISHED)
+    # The other claim has three seeds, whose p-value may become any other.
+    some = [entry for entry in whole.answers if entry.column == "small" or entry.seed < 3]
+    small, large = judge_claims(replace(whole, answers=tuple(some)))
+    pairs = np.subtract(RESULTS["theirs", "small"], RESULTS["ours", "small"])
+    assert small.p == pytest.approx(2 * float(stats.ttest_1samp(pairs, 0).pvalue))
+    assert large.verdict_text == "cannot be seen so far"
+
+
+def test_a_stated_claim_about_the_reference_replaces_that_of_the_published_figures() -> None:
+    stated = StatedClaim(
+        text="theirs above ours",
+        metric="accuracy",
+        row="theirs",
+        direction="above",
+        than="ours",
+        columns=["small"],
+        published={"small": 0.25},
+    )
+    large, small = judge_claims(comparison(published=PUBLISHED), [stated])
+    assert (large.column, large.published) == ("large", pytest.approx(0.05))
+    assert (small.column, small.published, small.verdict) == ("small", 0.25, "does not hold")
