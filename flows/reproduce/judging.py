@@ -112,14 +112,14 @@ def _stated(comparison: Comparison, claim: StatedClaim, column: str) -> _Claimed
 def _adjusted(family: Sequence[Judgement]) -> list[float | None]:
     """Return the adjusted p-values of claims of one metric; None without a difference.
 
-    A claim whose seeds are not all there counts with p 1 beside those that are judged: whatever becomes of it, their
+    A claim whose seeds are not all there counts with p 1 among those that are judged: whatever becomes of it, their
     verdicts stay.
     """
     measured = [claim.ours.p if claim.ours else None for claim in family]
     of_judged = [p if claim.is_judged else None for claim, p in zip(family, measured, strict=True)]
     last = adjusted([1.0 if p is None else p for p in of_judged])
     so_far = adjusted([1.0 if p is None else p for p in measured])
-    results = []
+    results: list[float | None] = []
     for at, claim in enumerate(family):
         if measured[at] is None:
             results.append(None)

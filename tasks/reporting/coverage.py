@@ -11,6 +11,7 @@ from tasks.reporting.reproduction import (
     MeasuredComparison,
     ReproducedItem,
     difference_text,
+    p_text,
     verdict_counts,
 )
 from tasks.reporting.templates import template
@@ -151,7 +152,7 @@ def _claims(paper: CoveredPaper) -> list[list[str]]:
 
 
 def _judged(claim: Judgement, ours: Difference) -> str:
-    parts = [difference_text(ours), f"p {claim.p:.{DIGITS}f}"]
+    parts = [difference_text(ours), f"p {p_text(claim.p)}"]
     if claim.published is not None:
         parts.append(f"published {claim.published:+.{DIGITS}f}")
     return f"{claim.column}: {', '.join(parts)}: **{claim.verdict}**"

@@ -206,10 +206,18 @@ def judgement_cells(claim: Judgement) -> list[str]:
     if claim.ours is not None:
         pairs = claim.ours.pairs
         ours = difference_text(claim.ours)
-    p = "" if claim.p is None else f"{claim.p:.{DIGITS}f}"
+    p = p_text(claim.p)
     seeds = f"{pairs} of {claim.seeds}"
     verdict = claim.verdict_text
     return [claim.marked_text, claim.metric, claim.column, published, ours, p, seeds, verdict]
+
+
+def p_text(p: float | None) -> str:
+    """Return a p-value; one that would be rounded to 0 as an upper bound."""
+    if p is None:
+        return ""
+    least = 10.0**-DIGITS
+    return f"< {least:.{DIGITS}f}" if p < least else f"{p:.{DIGITS}f}"
 
 
 def difference_text(ours: Difference) -> str:

@@ -234,7 +234,7 @@ Line = Sequence[str]
 """The columns of a row."""
 
 
-def _table(head: Line, rows: Sequence[Line]) -> list[str]:
+def table_of(head: Line, rows: Sequence[Line]) -> list[str]:
     lines = [
         f"|{'|'.join(f' {column} ' if column else ' ' for column in line)}|"
         for line in (head, *rows)
@@ -274,7 +274,7 @@ def exported_table(study: Study) -> list[str]:
                 f"{_mean(entry.real):.3f}",
             ]
         rows.append(row)
-    return _table(head, rows)
+    return table_of(head, rows)
 
 
 def is_shown(setting: Setting) -> bool:
@@ -310,7 +310,7 @@ def more_table(by_size: Mapping[int, Study]) -> list[str]:
             row.append(_with_interval(_paired(entries[1].file, entries[0].file)))
             row.append(f"{_mean(entries[0].real):.3f}")
         rows.append(row)
-    return _table(head, rows)
+    return table_of(head, rows)
 
 
 def summary_table(by_size: Mapping[int, Study]) -> list[str]:
@@ -341,7 +341,7 @@ def summary_table(by_size: Mapping[int, Study]) -> list[str]:
         ["words: gain unnoised", *_unnoised(columns["words"])],
         [f"gains that differ from 0 after Holm, of {number}", *sure, "", ""],
     ]
-    return _table(head, rows)
+    return table_of(head, rows)
 
 
 def _gains(columns: Sequence[Summary]) -> list[str]:
@@ -383,7 +383,7 @@ def unnamed_table(cells: pd.DataFrame) -> list[str]:
         row += [mean["words without"], mean["words zero-shot"], mean["words file"]]
         row.append(_with_interval(_paired(by_seed["words file"], by_seed["words zero-shot"])))
         rows.append([*row, mean["words real"]])
-    return _table(head, rows)
+    return table_of(head, rows)
 
 
 def readme_table(few: Study, many: Study, unnamed: pd.DataFrame) -> list[str]:
@@ -440,7 +440,7 @@ def readme_table(few: Study, many: Study, unnamed: pd.DataFrame) -> list[str]:
     for about, values, privacy in rows:
         mark = "**" if about.startswith("**") else ""
         lines.append([about, *(f"{mark}{100 * value:.0f} %{mark}" for value in values), privacy])
-    return _table([*head, "privacy"], lines)
+    return table_of([*head, "privacy"], lines)
 
 
 # --- forecast

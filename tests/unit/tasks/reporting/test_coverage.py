@@ -76,7 +76,8 @@ def test_judged_claims_have_their_intervals_in_all_columns() -> None:
     entry = covered(measured("one", JUDGED, two, bare, OPEN), {"2026-01-01"}, set())
     lines = page(item(entry)).splitlines()
     assert (
-        "| Table 1 | `one` | theirs below ours | accuracy | one: -0.050 [-0.090, -0.010], p 0.040, published -0.100: **holds**; "
+        "| Table 1 | `one` | theirs below ours | accuracy | one: -0.050 [-0.090, -0.010], p 0.040, published -0.100: "
+        "**holds**; "
         "two: -0.050 [-0.090, -0.010], p 0.040: **cannot be seen** |"
     ) in lines
     assert any("| theirs below ours (NOT PRIVATE) |" in line for line in lines)
