@@ -1,7 +1,7 @@
 """Verdicts on the claims of an item, from the results of its comparison.
 
 The claims of one metric in one comparison of an item are a family, whose p-values are adjusted together (Holm 1979).
-Claims that are not measured yet count in it, therefore a claim that all seeds judge never loses its verdict.
+Claims that are not measured yet count in it, therefore later cells cannot undo that a claim holds or does not hold.
 """
 
 from collections.abc import Collection, Sequence
@@ -112,8 +112,8 @@ def _stated(comparison: Comparison, claim: StatedClaim, column: str) -> _Claimed
 def _adjusted(family: Sequence[Judgement]) -> list[float | None]:
     """Return the adjusted p-values of claims of one metric; None without a difference.
 
-    A claim whose seeds are not all there counts with p 1 among those that are judged: whatever becomes of it, their
-    verdicts stay.
+    A claim whose seeds are not all there counts with p 1 among those that are judged. Whatever becomes of it, no
+    adjusted p that is at most 0.05 rises above it; one above it may fall.
     """
     measured = [claim.ours.p if claim.ours else None for claim in family]
     of_judged = [p if claim.is_judged else None for claim, p in zip(family, measured, strict=True)]

@@ -5,13 +5,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import stats
 
 from flows.reproduce.catalogue import StatedClaim
-from flows.reproduce.judging import judge_claims
-from tasks.metrics.comparison import CellResult
+from flows.reproduce.judging import _adjusted, judge_claims
+from tasks.metrics.comparison import CellResult, Difference
 from tasks.reporting.compare_results import Comparison
-from tasks.reporting.reproduction import verdict_counts
+from tasks.reporting.reproduction import Judgement, verdict_counts
 
 SEEDS = (0, 1, 2, 3, 4)
 RESULTS = {
@@ -156,3 +158,23 @@ def test_a_stated_claim_about_the_reference_replaces_that_of_the_published_figur
     large, small = judge_claims(comparison(published=PUBLISHED), [stated])
     assert (large.column, large.published) == ("large", pytest.approx(0.05))
     assert (small.column, small.published, small.verdict) == ("small", 0.25, "does not hold")
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.floats(1e-6, 1.0), min_size=1, max_size=12),
+    st.lists(st.floats(1e-6, 1.0), min_size=1, max_size=12),
+)
+def test_claims_that_are_judged_later_undo_no_verdict(
+    judged: list[float], later: list[float]
+) -> None:
+    def of(p: float | None) -> Judgement:
+        ours = None if p is None else Difference(0.1, 0.0, 0.2, 5, p)
+        return Judgement("a claim", "accuracy", "one", None, ours, None, "", 5)
+
+    before = _adjusted([of(p) for p in [*judged, *[None] * len(later)]])
+    after = _adjusted([of(p) for p in [*judged, *later]])
+    for first, last in zip(before, after[: len(judged)], strict=False):
+        assert first is not None
+        assert last is not None
+        assert last <= max(first, 0.05)
