@@ -53,7 +53,19 @@ class StatedClaim(Strict):
             raise ValueError("than_column is the other column of a pair. Set column too")
         if self.column and self.columns:
             raise ValueError("column and columns exclude each other. Remove one of them")
+        named = [self.column] if self.column else self.columns
+        if named and not set(self.published) <= set(named):
+            raise ValueError("published has a column that the claim is not made for. Remove it")
+        if any((figure > 0) != self.is_higher for figure in self.published.values()):
+            raise ValueError(
+                f"published has a difference of the other sign than '{self.direction}'"
+            )
         return self
+
+    @property
+    def is_higher(self) -> bool:
+        """True if the result is claimed to be above the other one."""
+        return self.direction in ("above", "rising")
 
     def columns_of(self, columns: Sequence[str]) -> list[str]:
         """Return the columns for which the claim is made, of all columns of its comparison."""

@@ -24,23 +24,20 @@ from tasks.reporting.reproduction import Judgement
 
 @dataclass(frozen=True, slots=True)
 class _Claimed:
-    """A claim in one column before the adjustment of p; `claimed`: the two figures whose order is claimed."""
+    """A claim in one column before the adjustment of p; `is_higher`: the result is claimed to be above the other."""
 
     judgement: Judgement
-    claimed: tuple[float, float]
+    is_higher: bool
 
 
 def judge_claims(
     comparison: Comparison, stated: Sequence[StatedClaim] = ()
 ) -> tuple[Judgement, ...]:
     """Return the claims of an item: those of its published figures, then those that the catalogue states."""
-    replaced = {
-        (claim.metric, claim.row, column)
-        for claim in stated
-        if claim.than == comparison.reference
-        for column in claim.columns_of(comparison.columns)
-    }
-    claims = [*_of_published(comparison, replaced), *_of_catalogue(comparison, stated)]
+    claims = [
+        *_of_published(comparison, _about_reference(comparison, stated)),
+        *_of_catalogue(comparison, stated),
+    ]
     judgements = [claim.judgement for claim in claims]
     p_values: dict[int, float | None] = {}
     for metric in {judgement.metric for judgement in judgements}:
@@ -50,21 +47,39 @@ def judge_claims(
     return tuple(_judged(claim, p_values[at]) for at, claim in enumerate(claims))
 
 
+def _about_reference(
+    comparison: Comparison, stated: Sequence[StatedClaim]
+) -> set[tuple[str, str, str]]:
+    """Return metrics, rows and columns of stated claims that compare a row with the reference, in either order."""
+    return {
+        (claim.metric, row, column)
+        for claim in stated
+        if claim.than and not claim.than_column
+        for row, other in ((claim.row, claim.than), (claim.than, claim.row))
+        if other == comparison.reference
+        for column in claim.columns_of(comparison.columns)
+    }
+
+
 def _of_published(
-    comparison: Comparison, replaced: Collection[tuple[str, str, str]]
+    comparison: Comparison, stated: Collection[tuple[str, str, str]]
 ) -> list[_Claimed]:
     """Return a claim for each published figure that differs from the one of the reference row.
 
-    `replaced`: metrics, rows and columns of claims that the catalogue states in another way.
+    `stated`: metrics, rows and columns whose claim the catalogue states.
     """
     reference = comparison.reference
     claims = []
     for metric, row, column in comparison.published:
         figure = comparison.published[metric, row, column]
         other = comparison.published.get((metric, reference, column))
-        is_part = row in comparison.rows and column in comparison.columns
-        is_stated = (metric, row, column) in replaced
-        if not is_part or is_stated or row == reference or other is None or figure == other:
+        is_part = (
+            metric in comparison.metrics
+            and row in comparison.rows
+            and column in comparison.columns
+            and (metric, row, column) not in stated
+        )
+        if not is_part or row == reference or other is None or figure == other:
             continue
         side = "above" if figure > other else "below"
         judgement = Judgement(
@@ -78,7 +93,7 @@ def _of_published(
             seeds=len(comparison.seeds),
             is_unnoised=_has_unnoised(comparison, [(row, column), (reference, column)]),
         )
-        claims.append(_Claimed(judgement, (figure, other)))
+        claims.append(_Claimed(judgement, figure > other))
     return claims
 
 
@@ -104,29 +119,27 @@ def _stated(comparison: Comparison, claim: StatedClaim, column: str) -> _Claimed
         seeds=len(comparison.seeds),
         is_unnoised=_has_unnoised(comparison, [(claim.row, column), other]),
     )
-    is_higher = claim.direction in ("above", "rising")
-    # A claimed order of two results, without their sizes.
-    return _Claimed(judgement, (1.0, 0.0) if is_higher else (0.0, 1.0))
+    return _Claimed(judgement, claim.is_higher)
 
 
 def _adjusted(family: Sequence[Judgement]) -> list[float | None]:
     """Return the adjusted p-values of claims of one metric; None without a difference.
 
-    A claim whose seeds are not all there counts with p 1 among those that are judged. Whatever becomes of it, no
-    adjusted p that is at most 0.05 rises above it; one above it may fall.
+    A claim whose seeds are not all there counts with p 1 among those that are judged. Whatever becomes of it, their
+    adjusted p can only fall.
     """
     measured = [claim.ours.p if claim.ours else None for claim in family]
     of_judged = [p if claim.is_judged else None for claim, p in zip(family, measured, strict=True)]
-    last = adjusted([1.0 if p is None else p for p in of_judged])
-    so_far = adjusted([1.0 if p is None else p for p in measured])
+    whole = adjusted([1.0 if p is None else p for p in of_judged])
+    partial = adjusted([1.0 if p is None else p for p in measured])
     results: list[float | None] = []
     for at, claim in enumerate(family):
         if measured[at] is None:
             results.append(None)
         elif claim.is_judged:
-            results.append(last[at])
+            results.append(whole[at])
         else:
-            results.append(so_far[at])
+            results.append(partial[at])
     return results
 
 
@@ -134,7 +147,9 @@ def _judged(claim: _Claimed, p: float | None) -> Judgement:
     ours = claim.judgement.ours
     if ours is None:
         return claim.judgement
-    return replace(claim.judgement, p=p, verdict=verdict(ours, claim.claimed, p))
+    # A claimed order of two results; their sizes have no part in it.
+    claimed = (1.0, 0.0) if claim.is_higher else (0.0, 1.0)
+    return replace(claim.judgement, p=p, verdict=verdict(ours, claimed, p))
 
 
 def _difference(

@@ -102,23 +102,43 @@ def _matrix(name: str, paper: Paper, parts: list[Measurement], is_quick: bool) -
 
 
 def _require_names(name: str, config: CompareConfig, parts: Sequence[Measurement]) -> None:
-    """Raise ConfigError for a row or column of the catalogue that the comparison does not have."""
+    """Raise ConfigError for a row or column of the catalogue that the comparison, or the item, does not have."""
     rows = {row.name for row in config.rows}
     columns = {column.name for column in config.columns}
     for part in parts:
-        claimed_rows = [claim.row for claim in part.claims]
-        claimed_rows += [claim.than for claim in part.claims if claim.than]
-        claimed_columns = [claim.column for claim in part.claims if claim.column]
-        claimed_columns += [claim.than_column for claim in part.claims if claim.than_column]
-        claimed_columns += [
-            name for claim in part.claims for name in (*claim.columns, *claim.published)
-        ]
-        unknown = {*part.rows, *claimed_rows, part.reference or config.rows[0].name} - rows
-        unknown |= {*part.columns, *claimed_columns} - columns
+        unknown = {*part.rows, _reference(config, part)} - rows
+        unknown |= set(part.columns) - columns
         if unknown:
             raise ConfigError(
                 f"{name}: has no row or column '{min(unknown)}', which the catalogue of reproductions names"
             )
+        outside = _claimed_rows(part) - (
+            {*part.rows, _reference(config, part)} if part.rows else rows
+        )
+        outside |= _claimed_columns(part) - (set(part.columns) or columns)
+        if outside:
+            raise ConfigError(
+                f"{name}: a claim names row or column '{min(outside)}', which its item leaves out. Add it to rows or "
+                "columns of the item, or correct the claim"
+            )
+
+
+def _reference(config: CompareConfig, part: Measurement) -> str:
+    """Return the name of the row that the others of a part are compared with."""
+    return part.reference or config.rows[0].name
+
+
+def _claimed_rows(part: Measurement) -> set[str]:
+    return {name for claim in part.claims for name in (claim.row, claim.than) if name}
+
+
+def _claimed_columns(part: Measurement) -> set[str]:
+    return {
+        name
+        for claim in part.claims
+        for name in (claim.column, claim.than_column, *claim.columns, *claim.published)
+        if name
+    }
 
 
 def _restricted(config: CompareConfig, parts: Sequence[Measurement]) -> CompareConfig:
@@ -127,7 +147,7 @@ def _restricted(config: CompareConfig, parts: Sequence[Measurement]) -> CompareC
     columns = set(_names(parts, "columns"))
     metrics = set(_names(parts, "metrics"))
     if rows:
-        rows |= {part.reference or config.rows[0].name for part in parts}
+        rows |= {_reference(config, part) for part in parts}
     part = _with_parts(config, rows, columns)
     if not metrics:
         return part
@@ -223,15 +243,15 @@ def _without_unclaimed(config: CompareConfig, parts: Sequence[Measurement]) -> C
     """Return a comparison without the rows and columns that no claim names; all where no claim is stated."""
     stated = [claim for part in parts for claim in part.claims]
     rows = {row.name for row in config.rows if row.published}
-    rows |= {name for claim in stated for name in (claim.row, claim.than) if name}
     columns = {name for _, _, name in config.published}
-    columns |= {name for claim in stated for name in (claim.column, claim.than_column) if name}
-    columns |= {name for claim in stated for name in claim.columns}
+    for part in parts:
+        rows |= _claimed_rows(part)
+        columns |= _claimed_columns(part)
     # A figure whose claims hold in every column, or that has none, needs all.
     needs_all = any(not part.claims for part in parts) and not config.published
     if not rows or needs_all:
         return config
     if any(not (claim.column or claim.columns) for claim in stated):
         columns = {entry.name for entry in config.columns}
-    rows.add(config.rows[0].name)
+    rows |= {config.rows[0].name, *(_reference(config, part) for part in parts)}
     return _with_parts(config, rows, columns)

@@ -29,7 +29,7 @@ IMDB: Rows = (
     ("zero-shot: the same models, no private records", "zero-shot"),
     ("FuseGen, no private records", "FuseGen"),
     *(
-        (f"Aug-PE {name}",) * 2
+        (f"Aug-PE {name}", f"Aug-PE {name}")
         for name in ("Flan-T5", "GPT-2", "ChatGLM3", "Vicuna", "Llama-2", "OPT")
     ),
     ("OnlyPrivate, to convergence (NOT PRIVATE)", "OnlyPrivate, to convergence"),
@@ -37,7 +37,7 @@ IMDB: Rows = (
     ("2,000 real records (NOT PRIVATE)", "2000 real records"),
     ("WASP without contrast", "WASP without contrast"),
     ("WASP without weighting", "WASP without weighting"),
-    *((f"WASP, Q = {votes}",) * 2 for votes in (1, 2, 4, 16)),
+    *((f"WASP, Q = {votes}", f"WASP, Q = {votes}") for votes in (1, 2, 4, 16)),
 )
 BANKING: Rows = (
     ("zero-shot: the same models, no private records", "zero-shot"),
@@ -147,12 +147,21 @@ class Results:
         )
         if ours is None or row == other:
             return ""
+        if ours.low is None:
+            return f"{ours.mean:+.3f} (1 seed)"
         return f"{ours.mean:+.3f} [{ours.low:+.3f}, {ours.high:+.3f}]"
 
-    def published(self, row: str, column: str, metric: str = "accuracy") -> str:
-        """Return the published figure; empty without one."""
-        figure = self.config.published.get((metric, row, column))
-        return "" if figure is None else f"{figure:g}"
+    def published(self, row: str, column: str, digits: int) -> str:
+        """Return the published accuracy with as many digits as the paper prints; empty without one."""
+        figure = self.config.published.get(("accuracy", row, column))
+        return "" if figure is None else f"{figure:.{digits}f}"
+
+    def fid(self, row: str, column: str) -> str:
+        """Return the FID of a row; "no texts" for results without one."""
+        mean = self.mean(row, column, "fid")
+        if not mean and self.values(row, column):
+            return "no texts"
+        return mean
 
 
 def read_results(name: str) -> Results:
@@ -177,7 +186,7 @@ def phrases_table() -> list[str]:
     lines: list[Line] = [
         (name, *(results.mean(name, column) for column in columns)) for name in names
     ]
-    published = [f"*{results.published('iterative', column)}*" for column in columns]
+    published = [f"*{results.published('iterative', column, 3)}*" for column in columns]
     lines.insert(1, ("*published, iterative*", *published))
     lines += [
         (f"{name} - iterative", *(results.minus(name, "iterative", column) for column in columns))
@@ -207,8 +216,8 @@ def parties_table() -> list[str]:
             row = on_imdb if column == "IMDb" else on_banking
             line += [
                 results.mean(row, column),
-                results.published(row, column),
-                results.mean(row, column, "fid") or "no texts",
+                results.published(row, column, 4),
+                results.fid(row, column),
             ]
     heads = ("row", "IMDb", "published", "FID", "Banking", "published", "FID")
     return table_of(heads, lines)
@@ -281,8 +290,8 @@ def _against(results: Results, rows: Rows, column: str, reference: str, minus: s
         (
             label,
             results.mean(row, column),
-            results.published(row, column),
-            results.mean(row, column, "fid") or "no texts",
+            results.published(row, column, 4),
+            results.fid(row, column),
             results.minus(row, reference, column),
         )
         for label, row in rows

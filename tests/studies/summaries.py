@@ -235,6 +235,7 @@ Line = Sequence[str]
 
 
 def table_of(head: Line, rows: Sequence[Line]) -> list[str]:
+    """Return the lines of a table in Markdown."""
     lines = [
         f"|{'|'.join(f' {column} ' if column else ' ' for column in line)}|"
         for line in (head, *rows)

@@ -18,7 +18,7 @@ def test_a_row_has_its_mean_its_published_figure_and_its_difference_by_seed() ->
     mean = sum(ours[seed] - theirs[seed] for seed in ours) / len(ours)
     assert results.minus("FuseGen", "WASP", "IMDb").startswith(f"{mean:+.3f} [")
     assert results.mean("FuseGen", "IMDb").startswith(f"{sum(ours.values()) / len(ours):.3f} ± ")
-    assert results.published("FuseGen", "IMDb") == "0.8907"
+    assert results.published("FuseGen", "IMDb", 4) == "0.8907"
 
 
 def test_an_adapted_row_shows_the_accuracy_of_its_adapted_student() -> None:

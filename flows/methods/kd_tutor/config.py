@@ -179,7 +179,7 @@ class KdTutorConfig(OwnRowsConfig):
 
     @property
     def warnings(self) -> list[str]:
-        """A warning if too few texts are left to measure the discriminator on."""
+        """A warning if too few texts may be left to measure the discriminator on."""
         if self.test is None or self.method.select == "chance":
             return []
         written = self.method.written
@@ -192,8 +192,9 @@ class KdTutorConfig(OwnRowsConfig):
         if round(unseen) >= MIN_HELD_OUT:
             return []
         return [
-            f"{learned}: fewer than {MIN_HELD_OUT} of {written} texts take no part in the training of the classifier "
-            "that selects texts, so its accuracy is not measured. Raise method.written to measure it"
+            f"{learned}: about {max(0, round(unseen))} of {written} texts take no part in the training of the "
+            f"classifier that selects texts, and its accuracy is measured on {MIN_HELD_OUT} or more. Raise "
+            "method.written"
         ]
 
     @property

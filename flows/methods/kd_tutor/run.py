@@ -132,8 +132,8 @@ class KdRun(Run):
         # Otherwise the plan has warned.
         elif not self.config.warnings:
             self.notes = (
-                "the classifier that selects texts is not measured: fewer than "
-                f"{MIN_HELD_OUT} test rows, or texts that took no part in its training",
+                f"the classifier that selects texts is not measured: fewer than {MIN_HELD_OUT} test rows, or texts "
+                "that took no part in its training. Add test rows or raise method.written",
             )
 
     @property

@@ -10,7 +10,8 @@ import yaml
 from connectors.interfaces.errors import ConfigError
 from flows.compare.cells import cells_of
 from flows.compare.config import CompareConfig
-from flows.config.files import check_config
+from flows.config.extends import find_config
+from flows.config.files import check_config, load_config
 from flows.reproduce.catalogue import Item, Paper, read_catalogue, read_paper
 from flows.reproduce.matrices import load_matrices
 from tests.support.paths import ROOT
@@ -117,9 +118,18 @@ def test_a_cell_is_the_same_whichever_items_are_selected() -> None:
 
 def test_items_are_selected_by_number() -> None:
     paper = PAPERS["wasp"]
-    assert [item.name for item in paper.select(["1", "4"], [])] == ["Table 1", "Table 4"]
-    assert [item.name for item in paper.select([], ["1"])] == ["Figures 1a and 6", "Figure 1b"]
-    assert [item.name for item in paper.select(["9"], ["1b"])] == ["Tables 8 and 9", "Figure 1b"]
+    assert [item.name for item in paper.select(["1", "4"], [])] == [
+        "Table 1, Figure 1b",
+        "Table 4",
+    ]
+    assert [item.name for item in paper.select([], ["1"])] == [
+        "Table 1, Figure 1b",
+        "Figures 1a and 6",
+    ]
+    assert [item.name for item in paper.select(["9"], ["1b"])] == [
+        "Table 1, Figure 1b",
+        "Tables 8 and 9",
+    ]
     with pytest.raises(ConfigError, match="--table: WASP has no table 12. Choose from 1, 2"):
         paper.select(["12"], [])
 
@@ -189,6 +199,46 @@ def test_a_paper_of_a_user_is_one_file(tmp_path: Path) -> None:
 def test_an_item_that_makes_no_sense_is_refused(item: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         check_config(Item, item, "a test")
+
+
+CLAIM = {"text": "x", "metric": "accuracy", "row": "WASP", "direction": "above", "than": "FuseGen"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"columns": ["a"], "published": {"b": 0.1}}, "a column that the claim is not made for"),
+        ({"published": {"b": -0.1}}, "a difference of the other sign than 'above'"),
+    ],
+)
+def test_published_differences_fit_their_claim(changes: dict[str, Any], message: str) -> None:
+    here = [{"comparison": "a", "claims": [CLAIM | changes]}]
+    with pytest.raises(ConfigError, match=message):
+        check_config(Item, {"figures": [1], "about": "x", "here": here}, "a test")
+
+
+def test_a_claim_about_a_row_that_its_item_leaves_out_is_refused() -> None:
+    (row, other) = cells_rows()[1:3]
+    claim = CLAIM | {"row": row, "than": other}
+    here = [{"comparison": "compare_here", "rows": [row], "claims": [claim]}]
+    paper = of_paper("wasp", items=[{"tables": [1], "about": "x", "here": here}])
+    with pytest.raises(ConfigError, match=f"a claim names row or column '{other}', which its item"):
+        load_matrices(paper, paper.items, is_published=False, is_quick=False)
+
+
+def test_a_quick_reproduction_compares_with_the_same_reference() -> None:
+    (row, other) = cells_rows()[1:3]
+    here = [{"comparison": "compare_here", "rows": [row], "reference": other}]
+    paper = of_paper("wasp", items=[{"tables": [1], "about": "x", "here": here}])
+    for is_quick in (False, True):
+        (matrix,) = load_matrices(paper, paper.items, is_published=False, is_quick=is_quick)
+        config, _ = matrix.part(paper.items[0].here[0])
+        assert [entry.name for entry in config.rows] == [other, row]
+
+
+def cells_rows() -> list[str]:
+    """Return the names of the rows of compare_here."""
+    return [row.name for row in load_config(CompareConfig, find_config(Path("compare_here"))).rows]
 
 
 @pytest.mark.parametrize("changes", [{"rows": ["Nobody"]}, {"reference": "Nobody"}])

@@ -271,7 +271,7 @@ def test_a_discriminator_without_enough_unseen_texts_is_not_measured(tmp_path: P
     assert run.discriminator is None
     assert run.notes == (
         "the classifier that selects texts is not measured: fewer than 20 test rows, or texts that took no part in its "
-        "training",
+        "training. Add test rows or raise method.written",
     )
 
 
