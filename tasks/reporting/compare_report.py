@@ -8,6 +8,7 @@ from tasks.metrics.comparison import (
     CONFIDENCE,
     CellResult,
     Difference,
+    Mean,
     Verdict,
     adjusted,
     difference,
@@ -142,16 +143,22 @@ def _best(
     return frozenset(best)
 
 
+def mean_text(mean: Mean, seeds: int) -> str:
+    """Return mean and standard deviation, with the number of finished seeds where they are not all `seeds`."""
+    text = f"{mean.mean:.{DIGITS}f}"
+    if mean.spread is not None:
+        text += f" ± {mean.spread:.{DIGITS}f}"
+    if mean.number < seeds:
+        text += f" ({mean.number} of {seeds} seeds)"
+    return text
+
+
 def cell_text(comparison: Comparison, metric: str, row: str, column: str) -> str:
     """Return the text of one table cell."""
     mean = mean_of(comparison.answers, row, column, metric)
     published = comparison.published.get((metric, row, column))
     if mean is not None:
-        text = f"{mean.mean:.{DIGITS}f}"
-        if mean.spread is not None:
-            text += f" ± {mean.spread:.{DIGITS}f}"
-        if mean.number < len(comparison.seeds):
-            text += f" ({mean.number} of {len(comparison.seeds)} seeds)"
+        text = mean_text(mean, len(comparison.seeds))
     elif not any((cell.row, cell.column) == (row, column) for cell in comparison.answers):
         text = NOT_RUN
     elif _seconds(comparison, row, column) is None:

@@ -5,19 +5,21 @@ kd_tutor.md in docs/results, each below its heading. Runs no comparison.
 """
 
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
-import pandas as pd
-
 from connectors.artifacts.atomic_files import write_text_whole
-from connectors.interfaces.counts import counted
 from flows.compare.config import CompareConfig
+from flows.compare.values import comparison_of
 from flows.config.extends import find_config
 from flows.config.files import load_config
-from tasks.metrics.comparison import paired_difference
-from tests.studies.summaries import CELLS, Line, table_of, with_table
+from flows.reproduce.cell_tables import Cells, read_cells
+from tasks.metrics.comparison import difference, mean_of
+from tasks.reporting.compare_report import mean_text
+from tasks.reporting.compare_results import Comparison
+from tasks.reporting.reproduction import difference_text
+from tests.studies.summaries import CELLS, Line, Tables, table_of, with_tables
 from tests.support.paths import ROOT
 
 RESULTS = ROOT / "docs/results"
@@ -105,71 +107,49 @@ WITH_TEXTS: Rows = (
 )
 
 
-@dataclass(frozen=True, slots=True)
 class Results:
-    """The cells of a comparison, and its published figures by metric, row and column."""
+    """Texts for the results of a comparison; `metric`: by default the accuracy."""
 
-    cells: pd.DataFrame
-    config: CompareConfig
-
-    @property
-    def columns(self) -> list[str]:
-        """Names of the columns, in the order of the comparison."""
-        return [column.name for column in self.config.columns]
-
-    def values(self, row: str, column: str, metric: str = "accuracy") -> dict[int, float]:
-        """Return a metric by seed, without cells that have none; adapted rows show another one."""
-        (shown,) = [
-            entry.shows.get(metric, metric) for entry in self.config.rows if entry.name == row
-        ]
-        chosen = self.cells[(self.cells["row"] == row) & (self.cells["column"] == column)]
-        by_seed = chosen.set_index("seed")[shown].dropna()
-        if not by_seed.index.is_unique:
-            raise ValueError(f"{row}, {column}: a seed has two cells")
-        return {int(str(seed)): float(value) for seed, value in by_seed.items()}
+    def __init__(self, comparison: Comparison) -> None:
+        self.comparison = comparison
+        self.columns = comparison.columns
 
     def mean(self, row: str, column: str, metric: str = "accuracy") -> str:
-        """Return mean and standard deviation over seeds, with the number of seeds that are not all."""
-        values = pd.Series(self.values(row, column, metric), dtype=float)
-        if values.empty:
-            return ""
-        text = f"{values.mean():.3f}"
-        if len(values) > 1:
-            text += f" ± {values.std():.3f}"
-        if len(values) < len(self.config.seeds):
-            text += f" ({counted(len(values), 'seed')})"
-        return text
+        """Return mean and standard deviation over seeds; empty without a result."""
+        mean = mean_of(self.comparison.answers, row, column, metric)
+        return "" if mean is None else mean_text(mean, len(self.comparison.seeds))
 
-    def minus(self, row: str, other: str, column: str, metric: str = "accuracy") -> str:
-        """Return the difference of two rows, paired by seed, with its interval."""
-        ours = paired_difference(
-            self.values(row, column, metric), self.values(other, column, metric)
-        )
-        if ours is None or row == other:
-            return ""
-        if ours.low is None:
-            return f"{ours.mean:+.3f} (1 seed)"
-        return f"{ours.mean:+.3f} [{ours.low:+.3f}, {ours.high:+.3f}]"
+    def minus(self, row: str, other: str, column: str) -> str:
+        """Return the difference of two rows with its interval; empty for a row and itself."""
+        ours = difference(self.comparison.answers, row, other, column, "accuracy")
+        return "" if ours is None or row == other else difference_text(ours)
 
     def published(self, row: str, column: str, digits: int) -> str:
         """Return the published accuracy with as many digits as the paper prints; empty without one."""
-        figure = self.config.published.get(("accuracy", row, column))
+        figure = self.comparison.published.get(("accuracy", row, column))
         return "" if figure is None else f"{figure:.{digits}f}"
 
     def fid(self, row: str, column: str) -> str:
         """Return the FID of a row; "no texts" for results without one."""
         mean = self.mean(row, column, "fid")
-        if not mean and self.values(row, column):
+        if not mean and self.mean(row, column):
             return "no texts"
         return mean
 
 
+@cache
+def _cells(paper: str) -> Cells:
+    return read_cells(CELLS / f"{paper}.parquet")
+
+
 def read_results(name: str) -> Results:
-    """Return the cells of a comparison of a paper, `papers/PAPER#COMPARISON`."""
+    """Return the results of a comparison, `papers/PAPER#COMPARISON`; raises ValueError if a cell is there twice."""
     paper = name.partition("#")[0].rpartition("/")[2]
-    cells = pd.read_parquet(CELLS / f"{paper}.parquet")
+    recorded = _cells(paper)[name]
+    if len({entry.labels for entry in recorded}) < len(recorded):
+        raise ValueError(f"{name}: a seed of a row and column has two cells")
     config = load_config(CompareConfig, find_config(Path(name)), [])
-    return Results(cells[cells["comparison"] == name], config)
+    return Results(comparison_of(config, [entry.result for entry in recorded], made=""))
 
 
 def with_texts_table() -> list[str]:
@@ -226,13 +206,17 @@ def parties_table() -> list[str]:
 def kd_imdb_table() -> list[str]:
     """Return the tutor's tables and figures on IMDb."""
     results = read_results("papers/kd_tutor#compare_kd_imdb")
-    metrics = results.config.metrics
-    heads = ("accuracy", "discriminator", "teachers (NOT PRIVATE)", "with noise (NOT PRIVATE)")
+    heads = {
+        "accuracy": "accuracy",
+        "discriminator_accuracy": "discriminator",
+        "teachers_accuracy_not_private": "teachers (NOT PRIVATE)",
+        "noisy_teachers_accuracy_not_private": "with noise (NOT PRIVATE)",
+    }
     lines: list[Line] = [
-        (label, *(results.mean(row, "equal lengths", metric) for metric in metrics))
+        (label, *(results.mean(row, "equal lengths", metric) for metric in heads))
         for label, row in KD_IMDB
     ]
-    return table_of(("row", *heads), lines)
+    return table_of(("row", *heads.values()), lines)
 
 
 def table_1_table() -> list[str]:
@@ -299,19 +283,19 @@ def _against(results: Results, rows: Rows, column: str, reference: str, minus: s
     return table_of(("row", "accuracy", "published", "FID", minus), lines)
 
 
-def tables() -> Mapping[str, Sequence[tuple[str, list[str]]]]:
+def tables() -> Tables:
     """Return the tables of each page, each with the beginning of a line above it."""
     return {
-        "wasp.md": [
+        RESULTS / "wasp.md": [
             ("## IMDb with six recorded models", imdb_table()),
             ("## Banking: Table 1", banking_table()),
         ],
-        "dp_kps.md": [
+        RESULTS / "dp_kps.md": [
             ("## With the bundled model", with_texts_table()),
             ("## Table 5", phrases_table()),
         ],
-        "federated.md": [("## Accuracy: Table 2", parties_table())],
-        "kd_tutor.md": [
+        RESULTS / "federated.md": [("## Accuracy: Table 2", parties_table())],
+        RESULTS / "kd_tutor.md": [
             ("## Recorded language models on IMDb", kd_imdb_table()),
             ("## Tables 1 and 2 on MTSamples", table_1_table()),
             ("## Figure 2 on MTSamples", figure_2_table()),
@@ -321,20 +305,9 @@ def tables() -> Mapping[str, Sequence[tuple[str, list[str]]]]:
     }
 
 
-def pages() -> dict[Path, str]:
-    """Return the texts of the pages with their tables; ValueError for a page without a line of a table."""
-    texts = {}
-    for name, placed in tables().items():
-        text = (RESULTS / name).read_text(encoding="utf-8")
-        for above, lines in placed:
-            text = with_table(text, above, lines)
-        texts[RESULTS / name] = text
-    return texts
-
-
 def main() -> None:
     """Write the pages."""
-    for path, text in pages().items():
+    for path, text in with_tables(tables()).items():
         write_text_whole(path, text)
     sys.stdout.write("The tables of four pages agree with docs/results/cells\n")
 

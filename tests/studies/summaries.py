@@ -529,26 +529,21 @@ def _yaml(lines: Sequence[Mapping[str, object]]) -> str:
 
 
 # --- files
+Tables = Mapping[Path, Sequence[tuple[str, list[str]]]]
+"""Tables by document, each with the first words of a line above it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Written:
-    """Contents of the stored cells: whole files, tables of documents, and phrases that prose states.
-
-    `tables`: by document, each with the first words of the paragraph above it.
-    """
+    """Contents of the stored cells: whole files, tables of documents, and phrases that prose states."""
 
     files: Mapping[Path, str]
-    tables: Mapping[Path, Sequence[tuple[str, list[str]]]]
+    tables: Tables
     phrases: Mapping[Path, Sequence[str]]
 
     def texts(self) -> dict[Path, str]:
         """Return the texts of all files; raises ValueError for a document without room for a table."""
-        documents = {}
-        for path, tables in self.tables.items():
-            text = path.read_text(encoding="utf-8")
-            for above, lines in tables:
-                text = with_table(text, above, lines)
-            documents[path] = text
-        return {**self.files, **documents}
+        return {**self.files, **with_tables(self.tables)}
 
     def missing(self) -> list[str]:
         """Return the phrases that their documents do not state."""
@@ -558,6 +553,17 @@ class Written:
             for phrase in phrases
             if phrase not in " ".join(path.read_text(encoding="utf-8").split())
         ]
+
+
+def with_tables(tables: Tables) -> dict[Path, str]:
+    """Return the texts of documents with their tables; raises ValueError for one without room for a table."""
+    documents = {}
+    for path, placed in tables.items():
+        text = path.read_text(encoding="utf-8")
+        for above, lines in placed:
+            text = with_table(text, above, lines)
+        documents[path] = text
+    return documents
 
 
 def with_table(text: str, above: str, table: Sequence[str]) -> str:

@@ -12,6 +12,7 @@ from flows.config.form import SET, UNSET, Rule, Rules
 from flows.config.method import PlannedCalls, Samples, SingleRound
 from flows.config.privacy import Calibration, DpSteps, Privacy, check_part
 from tasks.metrics.usefulness import MIN_HELD_OUT
+from tasks.private.teachers.promise import public_part
 from tasks.private.training.promise import Training
 from tasks.students.spec import StudentSpec
 
@@ -201,8 +202,9 @@ class KdTutorConfig(OwnRowsConfig):
     def _unseen_by_teachers(self) -> float:
         """Expected number of texts that are no query and in the training set of no teacher, which draw separately."""
         choice = self.discriminator
-        # With public rows, these are half of the queries.
-        queries = choice.queries if self.public is None else choice.queries - choice.queries // 2
+        queries = choice.queries
+        if self.public is not None:
+            queries -= public_part(queries)
         others = self.method.written - queries
         return others * (1 - choice.negatives(self.method.written) / others) ** choice.teachers
 

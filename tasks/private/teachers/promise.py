@@ -27,6 +27,12 @@ CLASSES: Final = ("generated", "private")
 ANSWER_STEPS: Final = 1024
 """Integer steps of a probability: each teacher's probabilities are multiples of 2^-10 that add up to 1."""
 
+
+def public_part(queries: int) -> int:
+    """Return the number of queries that are public rows, where there are public rows."""
+    return queries // 2
+
+
 PAPER_SIGMA: Final = 6.0
 """The paper's noise on a sum of the teachers' probabilities, for any number of queries."""
 

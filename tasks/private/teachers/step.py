@@ -14,7 +14,7 @@ from tasks.accounting.integer_noise import SumNoise
 from tasks.private.sums import SumJob, sum_job
 from tasks.private.teachers.answers import TeacherJob, release_answers, teach_shard
 from tasks.private.teachers.labels import release_labels
-from tasks.private.teachers.promise import TeacherPrivacy
+from tasks.private.teachers.promise import TeacherPrivacy, public_part
 from tasks.steps.reuse import step_key
 from tasks.steps.step import always, paid_step
 from tasks.steps.tools import Tools
@@ -52,7 +52,7 @@ class TeacherSpec:
         """Number of queries that are public rows."""
         if self.public is None:
             return 0
-        return self.queries // 2
+        return public_part(self.queries)
 
 
 @paid_step("count labels", versions={"labels": 1})
