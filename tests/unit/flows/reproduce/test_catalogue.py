@@ -80,6 +80,25 @@ def test_every_comparison_has_the_rows_and_columns_that_the_catalogue_names(
                 assert len(config.rows) > 1 or len(config.columns) > 1
 
 
+@pytest.mark.parametrize("is_published", [False, True], ids=["here", "published"])
+@pytest.mark.parametrize("name", NUMBERS)
+def test_the_printed_difference_of_a_claim_is_that_of_the_printed_figures(
+    name: str, is_published: bool
+) -> None:
+    paper = PAPERS[name]
+    compared = 0
+    for matrix in load_matrices(paper, paper.items, is_published, is_quick=False):
+        printed = matrix.config.published
+        for measurement in matrix.measurements:
+            for claim in measurement.claims:
+                for column, figure in claim.published.items():
+                    other = (claim.metric, claim.than or claim.row, claim.than_column or column)
+                    difference = printed[claim.metric, claim.row, column] - printed[other]
+                    assert figure == pytest.approx(difference, abs=1e-9), claim.text
+                    compared += 1
+    assert compared >= 2
+
+
 @pytest.mark.parametrize("name", NUMBERS)
 def test_a_quick_reproduction_is_smaller_and_has_one_seed(name: str) -> None:
     paper = PAPERS[name]
