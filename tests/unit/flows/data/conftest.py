@@ -30,5 +30,6 @@ def pinned(server: FileServer) -> dict[str, Any]:
 
 
 def write_recipe(path: Path, values: dict[str, Any]) -> Recipe:
-    path.write_text(yaml.safe_dump(values), encoding="utf-8")
+    # In order: a table reads only those before it.
+    path.write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
     return read_recipe(str(path))
