@@ -59,6 +59,14 @@ def fetch_command(path: str) -> str | None:
     return command
 
 
+def fetch_hint(path: str) -> str | None:
+    """Return how to get a missing local file, the end of each message about it; None if no shipped recipe writes it."""
+    command = fetch_command(path)
+    if command is None:
+        return None
+    return f"Fetch it with: {command}"
+
+
 def find_output(path: str) -> tuple[str, str] | None:
     """Return the output of a shipped recipe that a path ends with, and the recipe's name; None if there is none."""
     if "://" in path or path.startswith(("builtin:", "env:")):

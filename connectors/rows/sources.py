@@ -29,7 +29,7 @@ from connectors.rows.other_forms import (
     explain_suffix,
     refuse_one_object,
 )
-from connectors.rows.recipe_outputs import fetch_command
+from connectors.rows.recipe_outputs import fetch_hint
 from connectors.rows.spreadsheets import read_sheet
 
 if TYPE_CHECKING:
@@ -167,12 +167,11 @@ def list_files(path: str, name: str) -> tuple[AbstractFileSystem, list[str], str
         ) from None
     with _reachable(name, PlaceError):
         if not system.exists(root):
-            command = fetch_command(path)
-            hint = "Relative paths start at data_root or the working folder."
-            if command is not None:
-                hint = f"Fetch it with: {command}"
-            elif "://" in path:
+            hint = fetch_hint(path)
+            if hint is None and "://" in path:
                 hint = "Check the address and your access, or download the file and name its path."
+            elif hint is None:
+                hint = "Relative paths start at data_root or the working folder."
             raise PlaceError(f"{name} does not exist. {hint}")
         if not system.isdir(root):
             # Checked before any file is read: the error of a reader could quote its content.

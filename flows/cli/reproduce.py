@@ -296,7 +296,8 @@ def _plan_text(value: Json) -> str:
     heads = ("comparison", "cells", "to run", "with problems", "dollars", "generation")
     lines = []
     if value["missing"]:
-        lines += [f"missing data  {', '.join(value['missing'])}: fetched on request", ""]
+        names = ", ".join(value["missing"])
+        lines += [f"missing data  {names}: the command asks, and fetches them first", ""]
     lines.append(table(rows, heads))
     lines += [f"left out      {line}" for line in value["left_out"]]
     lines += [f"not measured  {name}: {reason}" for name, reason in value["unmeasured"].items()]

@@ -1,7 +1,7 @@
 """Plan and summary of a comparison as plain values."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -44,8 +44,17 @@ def planned(config: CompareConfig) -> Json:
     return planned_cells(config, len(cells), open_)
 
 
-def planned_cells(config: CompareConfig, cells: int, open_: Sequence[Cell]) -> Json:
-    """Return problems, calls, cost and budget of open cells; `cells`: number of all cells of the comparison."""
+def planned_cells(
+    config: CompareConfig, cells: int, open_: Sequence[Cell], fetched: Collection[str] = ()
+) -> Json:
+    """Return problems, calls, cost and budget of open cells.
+
+    Args:
+        config: the comparison.
+        cells: number of all its cells.
+        open_: its cells that have to run.
+        fetched: hints (`fetch_hint`) about missing data that are fetched before the cells run; no problem.
+    """
     preflight = inspect_cells(config, open_)
     plans: list[tuple[Cell, Mapping[str, Any]]] = []
     for cell in open_:
@@ -55,6 +64,8 @@ def planned_cells(config: CompareConfig, cells: int, open_: Sequence[Cell]) -> J
         except WaspError as error:
             if str(error) not in preflight.by_cell[cell.key]:
                 preflight.by_cell[cell.key].append(str(error))
+    for key, problems in preflight.by_cell.items():
+        preflight.by_cell[key] = [text for text in problems if not text.endswith(tuple(fetched))]
     # The sum is unknown if one cell has a model that was never called.
     minutes = [plan["minutes_of_writing"] for _, plan in plans]
     unmeasured = {

@@ -11,6 +11,7 @@ from connectors.artifacts.store import Artifacts
 from connectors.interfaces.counts import duration
 from connectors.interfaces.errors import WaspError
 from connectors.interfaces.json_values import Json
+from connectors.rows.recipe_outputs import fetch_hint
 from flows.compare.cells import Cell, comparison_id
 from flows.compare.config import CompareConfig
 from flows.compare.preflight import inspect_cells
@@ -115,8 +116,13 @@ class ReproductionRun:
         return list({cell.key: cell for cell in open_}.values())
 
     def planned(self, matrix: Matrix) -> Json:
-        """Return problems, calls and cost of the cells of a comparison that have to run."""
-        return planned_cells(matrix.config, len(matrix.cells), self.open_cells(matrix))
+        """Return problems, calls and cost of the cells of a comparison that have to run.
+
+        Missing data of recipes are no problem: the run fetches them.
+        """
+        open_ = self.open_cells(matrix)
+        hints = [hint for file in recipe_files(open_) if (hint := fetch_hint(str(file.path)))]
+        return planned_cells(matrix.config, len(matrix.cells), open_, hints)
 
     def check(self) -> None:
         """Check the open cells of all comparisons, and show all problems before the first cell starts."""

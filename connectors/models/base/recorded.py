@@ -26,7 +26,7 @@ from connectors.interfaces.text_forms import cell_form
 from connectors.models.base.options import CHECKED, read_options
 from connectors.rows.headers import read_header
 from connectors.rows.reader import read_rows
-from connectors.rows.recipe_outputs import fetch_command
+from connectors.rows.recipe_outputs import fetch_hint
 from connectors.rows.sources import column_names, inside_package
 
 if TYPE_CHECKING:
@@ -75,10 +75,7 @@ class RecordedModel:
         self._options = options
         path = Path(inside_package(file))
         if not path.is_file():
-            command = fetch_command(str(path))
-            hint = "Check the path."
-            if command is not None:
-                hint = f"Fetch it with: {command}"
+            hint = fetch_hint(str(path)) or "Check the path."
             raise InputError(f"{path}: the file of recorded completions does not exist. {hint}")
         table = _read_table(str(path))
         self._classes = {

@@ -159,11 +159,24 @@ def test_data_that_another_process_prepares_meanwhile_belong_to_the_cells(
 def test_a_plan_names_the_missing_data_and_runs_nothing(
     origin: FileServer, pipeline: Pipeline
 ) -> None:
-    done = pipeline.call(*arguments(pipeline, "--plan"), code=2)
-    assert "missing data  mine: fetched on request" in done.stdout
-    assert "mine/train.parquet does not exist" in done.stderr
+    done = pipeline.call(*arguments(pipeline, "--plan"), code=0)
+    assert "missing data  mine: the command asks, and fetches them first" in done.stdout
+    assert "does not exist" not in done.stderr
     assert origin.requests == []
     assert not (pipeline.home / "runs").exists()
+
+
+def test_a_plan_states_other_problems_than_missing_data(pipeline: Pipeline) -> None:
+    folder = pipeline.home.parent
+    for title in TITLES:
+        values = yaml.safe_load((folder / f"{title.lower()}.yaml").read_text())
+        values["rows"][1]["set"] = {"test.path": str(folder / "nowhere.csv")}
+        written(folder / f"{title.lower()}.yaml", values)
+    done = pipeline.call(*arguments(pipeline, "--plan", "--json"), code=2)
+    value = last_json(done.stdout)
+    assert value["missing"] == ["mine"]
+    assert [entry["failing"] for entry in value["comparisons"]] == [2, 2]
+    assert all("nowhere.csv does not exist" in problem for problem in value["problems"])
 
 
 def test_an_item_that_nothing_measures_is_not_reproduced(pipeline: Pipeline) -> None:
