@@ -51,8 +51,27 @@ def weights_of(folder: Path) -> list[Path]:
     return files_of(folder, (".safetensors",)) or older
 
 
+def is_whole(folder: Path) -> bool:
+    """Return False for the folder of a model without weights, or without a file of them that another file names.
+
+    So it is where a program has opened the tokenizer of a model alone, or an older library was interrupted.
+    """
+    weights = weights_of(folder)
+    if (folder / ENTRY_FILE).exists():
+        # These settings are of weights in the same folder. A sentence encoder may have more of both in its subfolders.
+        weights = [file for file in weights if file.parent == folder]
+    kinds = {file.suffix for file in weights}
+    parts = {
+        part
+        for kind in kinds
+        for index in folder.glob(f"*{kind}.index.json")
+        for part in json.loads(index.read_text()).get("weight_map", {}).values()
+    }
+    return bool(weights) and all((folder / part).exists() for part in parts)
+
+
 def cached(model: str, revision: str | None, **patterns: Any) -> Path | None:
-    """Return the folder of a model in the hub's local cache, None if it has none."""
+    """Return the folder of a model in the hub's local cache, None if it has none; see `is_whole`."""
     from huggingface_hub import errors, snapshot_download
 
     try:
@@ -62,16 +81,23 @@ def cached(model: str, revision: str | None, **patterns: Any) -> Path | None:
 
 
 def download(field: str, model: str, revision: str | None, **patterns: Any) -> Path:
-    """Return the folder of a hub model, downloaded unless the hub's local cache has it.
+    """Return the folder of a hub model, downloaded unless the hub's local cache has all of it.
 
-    Raises TemporaryError if the hub is unreachable, FinalError if it does not have the model or refuses access.
+    An interrupted download continues. Raises TemporaryError if the hub is unreachable, FinalError if it does not have
+    the model or refuses access.
     """
-    from huggingface_hub import snapshot_download
+    from huggingface_hub import HfApi, snapshot_download
 
     # Cache first: a run that worked once works without network, on the same weights.
-    if folder := cached(model, revision, **patterns):
+    folder = cached(model, revision, **patterns)
+    if folder is not None and is_whole(folder):
         return folder
     with hub_errors(field, model, revision, FinalError, TemporaryError):
+        if folder is not None:
+            # The name of the folder is the commit of the files that it has.
+            revision = folder.name
+            # Without an answer of the hub, the next call would return the folder without the missing files.
+            HfApi().model_info(model, revision=revision, timeout=HUB_SECONDS)
         return Path(snapshot_download(model, revision=revision, **patterns))
 
 
@@ -156,6 +182,8 @@ def hub_errors(
     except errors.HFValidationError:
         raise refused(f"{title} is neither a folder nor a hub id. Use one of them.") from None
     missing = f"{title} is neither a folder nor in the hub's local cache"
+    if cached(model, revision) is not None:
+        missing = f"{title} is only in part in the hub's local cache"
     if constants.is_offline_mode():
         raise refused(
             f"{missing}, and the hub is disabled (offline). Use a folder, or download the model with a network: "

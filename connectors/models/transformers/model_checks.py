@@ -16,6 +16,7 @@ from connectors.models.transformers.hub_files import (
     ENTRY_FILE,
     LOADING,
     cached,
+    is_whole,
     read_hub_settings,
     weights_of,
 )
@@ -50,7 +51,7 @@ def find_model(
     """
     if Path(model).is_dir():
         return Path(model)
-    if (folder := cached(model, revision)) and weights_of(folder):
+    if (folder := cached(model, revision)) and is_whole(folder):
         return folder
     settings = read_hub_settings(field, model, revision)
     refuse_code(field, f"'{model}'", settings)

@@ -21,9 +21,9 @@ from connectors.models.transformers.model import HfModel
 from connectors.models.transformers.model_checks import find_model
 from tests.support.models.tiny import tiny_models as tiny_models
 from tests.support.paths import ROOT
+from tests.support.servers.hub import COMMIT, HubModel, hub_of
 
 torch = pytest.importorskip("torch")
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
 ASKED = [Prompt("Write one text.", "x", max_tokens=6, seed=i) for i in range(3)]
 
 
@@ -71,15 +71,21 @@ def hub(cache, monkeypatch) -> Iterator[dict[str, object]]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
     Thread(target=server.serve_forever, daemon=True).start()
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    address = f"http://127.0.0.1:{server.server_port}"
+    point_to(f"http://127.0.0.1:{server.server_port}", monkeypatch)
+    yield answer
+    server.shutdown()
+    server.server_close()
+
+
+def point_to(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the hub's client of this process ask another address."""
+    from huggingface_hub import constants
+
     monkeypatch.setattr(constants, "ENDPOINT", address)
     template = constants.HUGGINGFACE_CO_URL_TEMPLATE.replace(
         constants._HF_DEFAULT_ENDPOINT, address
     )
     monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
-    yield answer
-    server.shutdown()
-    server.server_close()
 
 
 def in_cache(cache: Path, folder: Path) -> str:
@@ -101,6 +107,89 @@ def test_a_hub_id_in_the_local_cache_works_without_network_and_is_named_by_its_c
 
 def test_the_cache_is_read_before_the_hub(hub, cache, tiny_models):
     assert opened(in_cache(cache, tiny_models["gpt2"])).complete(ASKED)
+
+
+@pytest.fixture
+def served(cache, tiny_models, monkeypatch) -> Iterator[HubModel]:
+    """The model `tiny/model` on a hub that sends its files."""
+    from huggingface_hub import constants
+
+    model = HubModel(folder=tiny_models["gpt2"])
+    with hub_of({"tiny/model": model}) as address:
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+        point_to(address, monkeypatch)
+        yield model
+
+
+def test_a_model_of_the_hub_is_downloaded_once(served, cache, tiny_models):
+    assert opened("tiny/model").complete(ASKED) == opened(tiny_models["gpt2"]).complete(ASKED)
+    sent = len(served.sent)
+    assert opened("tiny/model").complete(ASKED)
+    assert len(served.sent) == sent
+
+
+def test_an_interrupted_download_continues(served, cache, tiny_models):
+    served.broken = {"model.safetensors"}
+    with pytest.raises(TemporaryError, match="the hub is unreachable"):
+        opened("tiny/model").complete(ASKED)
+    assert list(cache.rglob("config.json")), "the files before the interruption are there"
+    assert find_model("Model 'tiny'", "tiny/model") is None, "it must be downloaded"
+    served.broken.clear()
+    served.sent.clear()
+    assert opened("tiny/model").complete(ASKED) == opened(tiny_models["gpt2"]).complete(ASKED)
+    assert served.sent == [(COMMIT, "model.safetensors")]
+
+
+def test_a_model_whose_tokenizer_alone_was_opened_before_is_downloaded(served, tiny_models):
+    from huggingface_hub import hf_hub_download
+
+    for file in ("config.json", "tokenizer.json", "tokenizer_config.json"):
+        hf_hub_download("tiny/model", file)
+    # Meanwhile its authors published another version; the files of one folder are of one version.
+    served.commit = "f" * 40
+    assert find_model("Model 'tiny'", "tiny/model") is None, "it must be downloaded"
+    model = opened("tiny/model")
+    assert model.complete(ASKED) == opened(tiny_models["gpt2"]).complete(ASKED)
+    assert COMMIT in model.identity
+    assert (COMMIT, "model.safetensors") in served.sent
+
+
+def in_two_files(folder: Path, to: Path) -> Path:
+    """Write a model whose weights are in two files, with their index."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    size = (folder / "model.safetensors").stat().st_size
+    AutoModelForCausalLM.from_pretrained(folder).save_pretrained(to, max_shard_size=size // 2 + 1)
+    AutoTokenizer.from_pretrained(folder).save_pretrained(to)
+    return to
+
+
+def test_a_part_of_the_weights_that_is_missing_is_downloaded(served, cache, tiny_models, tmp_path):
+    served.folder = in_two_files(tiny_models["gpt2"], tmp_path / "parts")
+    parts = sorted(served.folder.glob("*.safetensors"))
+    assert len(parts) > 1
+    in_cache(cache, served.folder)
+    (cache / "models--tiny--model" / "snapshots" / COMMIT / parts[0].name).unlink()
+    assert opened("tiny/model").complete(ASKED) == opened(tiny_models["gpt2"]).complete(ASKED)
+    assert served.sent == [(COMMIT, parts[0].name)]
+
+
+def test_a_model_that_the_cache_has_in_part_is_refused_where_the_hub_does_not_answer(
+    hub, cache, tiny_models, monkeypatch
+):
+    from huggingface_hub import constants
+
+    folder = in_cache(cache, tiny_models["gpt2"])
+    (cache / "models--tiny--model" / "snapshots" / COMMIT / "model.safetensors").unlink()
+    hub.update(status=503, code="")
+    message = "'tiny/model' is only in part in the hub's local cache, and the hub is "
+    with pytest.raises(ConfigError, match=f"{message}unreachable"):
+        find_model("Model 'tiny'", folder)
+    with pytest.raises(TemporaryError, match=f"{message}unreachable"):
+        opened(folder).complete(ASKED)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(ConfigError, match=f"{message}disabled"):
+        find_model("Model 'tiny'", folder)
 
 
 def test_an_unknown_model_and_a_gated_one_are_final(hub):
