@@ -70,8 +70,10 @@ class Answers:
         """The results that other machines computed."""
         return list(self._taken.values())
 
-    def has_taken(self, comparison: str) -> bool:
-        """Return True if another machine computed a cell of the comparison."""
+    def has_taken(self, comparison: str, cell: Cell | None = None) -> bool:
+        """Return True if another machine computed this cell of the comparison; without one, any."""
+        if cell is not None:
+            return (comparison, cell.key) in self._taken
         return any(name == comparison for name, _ in self._taken)
 
     def add(self, cells: Sequence[Cell], summary: Json) -> None:
@@ -88,8 +90,9 @@ class Answers:
         self._taken[comparison, cell.key] = entry
 
     def _find(self, comparison: str, cell: Cell) -> RecordedCell | None:
-        known = self._load(cell) or self._not_stored.get(cell.key)
-        return known or self._taken.get((comparison, cell.key))
+        # A result that was published stays, whatever a second run of the same cell gives.
+        taken = self._taken.get((comparison, cell.key))
+        return taken or self._load(cell) or self._not_stored.get(cell.key)
 
     def _load(self, cell: Cell) -> RecordedCell | None:
         if cell.key not in self._stored:

@@ -30,6 +30,11 @@ class RecordedCell:
         """Row, column and seed."""
         return self.result.row, self.result.column, self.result.seed
 
+    @property
+    def is_done(self) -> bool:
+        """True for a result that is neither failed nor degraded."""
+        return self.result.state == "done"
+
     def fits(self, others: Iterable["RecordedCell"]) -> bool:
         """Return True if all are of the same steps, and read the same rows of files that both read.
 

@@ -90,7 +90,9 @@ class ReproductionRun:
         self.answers = Answers(artifacts)
         names = {matrix.name for matrix in self.matrices}
         of_request = {name: cells for name, cells in (filed or {}).items() if name in names}
-        self.left_out = take_cells(self.matrices, self.answers, of_request, is_continued=True)
+        self.left_out = take_cells(
+            self.matrices, self.answers, of_request, is_continued=True, of_others=filed
+        )
         self.problems: dict[str, str] = {}
         """Why a comparison did not run, by its name."""
         self.blocked: set[str] = set()

@@ -75,13 +75,54 @@ def test_cells_with_other_settings_and_without_a_comparison_are_left_out(
     assert names(answers, matrix) == []
 
 
-def test_a_stored_cell_replaces_the_one_of_the_file(
+def test_a_filed_cell_stays_if_it_was_run_again(
     home: Path, matrix: Matrix, answers: Answers
 ) -> None:
     finish_cell(Artifacts(home), matrix.cells[0], accuracy=0.75)
     assert take_cells([matrix], answers, {NAME: [filed(matrix), filed(matrix, 1)]}) == []
-    stored, other = answers.of(NAME, matrix.cells)
-    assert (stored.result.values["accuracy"], other.result.values["accuracy"]) == (0.75, 0.25)
+    assert [entry.result.values["accuracy"] for entry in answers.of(NAME, matrix.cells)] == [
+        0.25,
+        0.25,
+    ]
+
+
+@pytest.mark.parametrize("change", ["steps", "state"])
+def test_a_stored_cell_replaces_one_of_other_steps_and_a_failed_one(
+    change: str, home: Path, matrix: Matrix, answers: Answers
+) -> None:
+    finish_cell(Artifacts(home), matrix.cells[0], accuracy=0.75)
+    entry = filed(matrix)
+    if change == "steps":
+        entry = replace(entry, steps="earlier versions")
+    else:
+        entry = replace(entry, result=replace(entry.result, state="failed", values={}))
+    assert take_cells([matrix], answers, {NAME: [entry]}) == []
+    (stored,) = answers.of(NAME, matrix.cells)
+    assert stored.result.values["accuracy"] == 0.75
+
+
+@pytest.mark.parametrize("is_continued", [False, True])
+@pytest.mark.parametrize("is_stored", [False, True])
+def test_equal_cells_of_two_comparisons_are_one_result(
+    is_continued: bool, is_stored: bool, home: Path, matrix: Matrix, answers: Answers
+) -> None:
+    if is_stored:
+        finish_cell(Artifacts(home), matrix.cells[0], accuracy=0.75)
+    entry = replace(filed(matrix), data={})
+    elsewhere = replace(entry, result=replace(entry.result, row="Its name there"))
+    options = {"is_continued": is_continued, "of_others": {"papers/other": [elsewhere]}}
+    assert take_cells([matrix], answers, {}, **options) == []  # type: ignore[arg-type]
+    (taken,) = answers.of(NAME, matrix.cells)
+    assert taken == entry
+    assert matrix.cells[0] not in answers.without_result(NAME, matrix.cells)
+
+
+def test_an_equal_cell_of_other_steps_than_those_of_the_comparison_is_not_taken(
+    matrix: Matrix, answers: Answers
+) -> None:
+    elsewhere = {"papers/other": [filed(matrix, 1, steps="earlier versions")]}
+    assert take_cells([matrix], answers, {NAME: [filed(matrix)]}, of_others=elsewhere) == []
+    assert names(answers, matrix) == [filed(matrix).labels]
 
 
 def test_cells_of_other_steps_are_not_compared_with_stored_ones(
