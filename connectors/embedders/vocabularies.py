@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from connectors.interfaces.errors import InputError
 from connectors.interfaces.rows import RowsRef, TermsRef
+from connectors.rows.recipe_outputs import missing_hint
 from connectors.rows.sources import display_path, open_source
 
 MIN_DIMENSION: Final = 20
@@ -67,6 +68,8 @@ def _lines(path: str) -> list[str]:
             if not first:
                 return []
             return [first, *lines]
+    except FileNotFoundError as error:
+        raise InputError(f"{path} does not exist. {missing_hint(path)}") from error
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(
             f"{path} cannot be read as UTF-8 text with one term per line ({error})."

@@ -11,6 +11,20 @@ from pathlib import Path, PurePosixPath
 
 RECIPES = Path(__file__).parents[1] / "data" / "recipes"
 """Folder of the shipped recipes, one YAML file each."""
+NOT_FETCHED = (
+    "dbpedia14_full/test.parquet",
+    "dbpedia14_full/train.parquet",
+    "dbpedia14_full/unlabelled.parquet",
+    "glove/glove.6B.300d.txt",
+    "mimic/given.csv",
+    "mimic/notes.csv",
+    "mimic/test.csv",
+    "mimic/umls.csv",
+    "mimic/unlabelled.csv",
+    "vocab/medical_phrases.parquet",
+    "yelp_rating_by_user.parquet",
+)
+"""Files that shipped configurations name and no recipe makes."""
 CHECKOUT_DATA = Path(__file__).parents[3] / "shared" / "data"
 """Data folder next to a checkout, where shipped configurations look first (their `data_root`)."""
 
@@ -65,6 +79,17 @@ def fetch_hint(path: str) -> str | None:
     if command is None:
         return None
     return f"Fetch it with: {command}"
+
+
+def missing_hint(path: str) -> str:
+    """Return how to get a missing file, the end of each message about it."""
+    if hint := fetch_hint(path):
+        return hint
+    if path.endswith(NOT_FETCHED):
+        return "No recipe makes it: docs/guides/data.md, 'Not available by a recipe', states its source."
+    if "://" in path:
+        return "Check the address and your access, or download the file and name its path."
+    return "Relative paths start at data_root or the working folder."
 
 
 def find_output(path: str) -> tuple[str, str] | None:

@@ -29,7 +29,7 @@ from connectors.rows.other_forms import (
     explain_suffix,
     refuse_one_object,
 )
-from connectors.rows.recipe_outputs import fetch_hint
+from connectors.rows.recipe_outputs import missing_hint
 from connectors.rows.spreadsheets import read_sheet
 
 if TYPE_CHECKING:
@@ -167,12 +167,7 @@ def list_files(path: str, name: str) -> tuple[AbstractFileSystem, list[str], str
         ) from None
     with _reachable(name, PlaceError):
         if not system.exists(root):
-            hint = fetch_hint(path)
-            if hint is None and "://" in path:
-                hint = "Check the address and your access, or download the file and name its path."
-            elif hint is None:
-                hint = "Relative paths start at data_root or the working folder."
-            raise PlaceError(f"{name} does not exist. {hint}")
+            raise PlaceError(f"{name} does not exist. {missing_hint(path)}")
         if not system.isdir(root):
             # Checked before any file is read: the error of a reader could quote its content.
             if ending_of(root) not in (*KNOWN, *EXCEL):

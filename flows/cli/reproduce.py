@@ -100,11 +100,17 @@ def reproduce(  # noqa: PLR0913 - the options of the command
     if paper is None:
         return Output(_listing(read_catalogue().papers), _list_text)
     name, chosen = read_paper(paper)
+    items = tuple(chosen.select(table or [], figure or []))
+    if published and not any(item.published for item in items):
+        raise ConfigError(
+            f"--published: {', '.join(item.name for item in items)}: no comparison has the published sizes. Remove "
+            "--published"
+        )
     continued = "" if coverage is None else f" --coverage {shlex.quote(str(coverage))}"
     request = Request(
         name=name,
         paper=chosen,
-        items=tuple(chosen.select(table or [], figure or [])),
+        items=items,
         is_quick=quick,
         is_published=published,
         command=_command(paper, {"table": table, "figure": figure}, quick, published) + continued,
@@ -264,7 +270,16 @@ def _plan(run: ReproductionRun) -> Output:
     for matrix in run.matrices:
         value = run.planned(matrix)
         problems += [f"{matrix.name}: {problem}" for problem in value["problems"]]
-        names = ("title", "cells", "open", "failing", "dollars_about", "minutes_of_writing")
+        names = (
+            "title",
+            "cells",
+            "open",
+            "failing",
+            "dollars_about",
+            "minutes_of_writing",
+            "needs",
+            "unchecked",
+        )
         comparisons.append({"name": matrix.name} | {name: value[name] for name in names})
     missing = sorted({name for name, _ in missing_sets(run.needed_files)})
     unmeasured = {item.name: item.reason for item in run.items() if item.reason}
@@ -280,6 +295,7 @@ def _plan(run: ReproductionRun) -> Output:
 
 
 def _plan_text(value: Json) -> str:
+    from flows.compare.text import needs_lines
     from tasks.reporting.terminal import table
 
     rows = [
@@ -293,12 +309,32 @@ def _plan_text(value: Json) -> str:
         ]
         for entry in value["comparisons"]
     ]
+    comparisons = value["comparisons"]
+    if len(comparisons) > 1:
+        sums = [sum(entry[name] for entry in comparisons) for name in ("cells", "open", "failing")]
+        dollars = format_dollars(sum(entry["dollars_about"] for entry in comparisons))
+        minutes = [entry["minutes_of_writing"] for entry in comparisons]
+        rows.append(["all", *sums, dollars, _minutes(None if None in minutes else sum(minutes))])
     heads = ("comparison", "cells", "to run", "with problems", "dollars", "generation")
     lines = []
     if value["missing"]:
         names = ", ".join(value["missing"])
         lines += [f"missing data  {names}: the command asks, and fetches them first", ""]
     lines.append(table(rows, heads))
+    notes = [line for entry in comparisons for line in needs_lines(entry["needs"])]
+    notes += [f"not checked   {line}" for entry in comparisons for line in entry["unchecked"]]
+    unmeasured = [entry["name"] for entry in comparisons if entry["minutes_of_writing"] is None]
+    if unmeasured:
+        notes.append(
+            f"generation    its models were never called; measure those without a price: wasp compare {unmeasured[0]} "
+            "--plan --measure"
+        )
+    # Comparisons of one paper need the same models.
+    lines += dict.fromkeys(notes)
+    if any(entry["dollars_about"] or entry["minutes_of_writing"] != 0 for entry in comparisons):
+        lines.append(
+            "estimates     upper limits: cells of a seed with equal prompts share the answers, and each counts them"
+        )
     lines += [f"left out      {line}" for line in value["left_out"]]
     lines += [f"not measured  {name}: {reason}" for name, reason in value["unmeasured"].items()]
     return "\n".join(lines)
@@ -342,7 +378,7 @@ def _result(run: ReproductionRun) -> Output:
     is_complete = bool(run.matrices) and judged == len(result.judgements) and result.is_finished
     value = {
         "paper": run.request.name,
-        "state": "judged" if is_complete else "incomplete",
+        "state": _state(run, is_complete),
         "claims": len(result.judgements),
         "judged": judged,
         "verdicts": verdict_counts(result.judgements),
@@ -355,10 +391,19 @@ def _result(run: ReproductionRun) -> Output:
             for item in result.items
         ],
         "problems": run.problems,
+        "has_published": any(item.published for item in run.request.items),
         "page": run.page,
     }
     problems = [f"{name}: {problem}" for name, problem in run.problems.items()]
     return Output(value, _result_text, int(not is_complete), problems)
+
+
+def _state(run: ReproductionRun, is_complete: bool) -> str:
+    if not run.matrices:
+        return "not measured"
+    if is_complete:
+        return "judged"
+    return "incomplete"
 
 
 def _result_text(value: Json) -> str:
@@ -367,7 +412,14 @@ def _result_text(value: Json) -> str:
     lines.append(
         f"claims        {counted(value['claims'], 'claim')}, {value['judged']} judged: {value['verdicts']}"
     )
-    if value["state"] != "judged":
+    if value["state"] == "not measured":
+        advice = ""
+        if value["has_published"]:
+            advice = "; --published has comparisons with the published sizes"
+        lines.append(
+            f"not measured  no comparison of this machine measures it, hence exit code 1{advice}"
+        )
+    elif value["state"] != "judged":
         lines.append("incomplete    not every claim was judged, hence exit code 1")
     lines.append(f"page          {value['page']}")
     return "\n".join(lines)

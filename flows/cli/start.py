@@ -2,6 +2,7 @@
 
 import json
 import math
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, cast
@@ -426,8 +427,11 @@ def doctor(
     if name or config:
         flow, file = flow_and_file(name, config, flow_names())
         if not find_flow(flow).resumable:
+            command = f"wasp plan {flow}"
+            if flow == "compare":
+                command = f"wasp compare {shlex.quote(str(name or config))} --plan"
             raise ConfigError(
-                f"{flow}: this flow has no models or rows of its own. Check it with: wasp plan {flow}"
+                f"{flow}: this flow has no models or rows of its own. Check it with: {command}"
             )
         loaded = _load(flow, file, set_)
     checks = examine(loaded)

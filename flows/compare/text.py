@@ -19,7 +19,7 @@ def plan(value: Json) -> str:
         f"tokens        about {value['tokens_in']} in, {value['tokens_out']} out",
         f"money         about {format_dollars(value['dollars_about'])} dollars",
         f"time          {_time(value)}",
-        *_needs(value["needs"]),
+        *needs_lines(value["needs"]),
         *[f"not checked   {line}" for line in value["unchecked"]],
         *[f"budget        {_budget(dataset)}" for dataset in value["datasets"]],
     ]
@@ -63,7 +63,7 @@ def _time(value: Json) -> str:
     return f"unknown; {unmeasured}. {advice}"
 
 
-def _needs(needs: Json) -> list[str]:
+def needs_lines(needs: Json) -> list[str]:
     """Return the lines about downloads and memory; none if no model needs them."""
     lines = []
     downloads = needs.get("downloads")

@@ -61,12 +61,19 @@ class DataFolder:
 
     def present(self, recipe: Recipe) -> dict[str, str] | None:
         """Return the digests of a recipe's files; None if one is missing or is not known to be right."""
+        right = self._right(recipe)
+        if right is None or len(right) < len(recipe.outputs):
+            return None
+        return right
+
+    def _right(self, recipe: Recipe) -> dict[str, str] | None:
+        """Return the digests of the files of a recipe that are there; None if one is not known to be right."""
         recorded = self._recorded()
         digests = {}
         for output, expected in recipe.outputs.items():
             path = self.path / output
             if not path.is_file():
-                return None
+                continue
             digest, _ = file_digest(path)
             known = expected.digest
             if known is None and recorded.get(output, {}).get("recipe") == _identity(recipe):
@@ -77,16 +84,16 @@ class DataFolder:
         return digests
 
     def state(self, recipe: Recipe) -> str:
-        """Return `present`, `missing`, or `other rows` if some files are missing or have other rows."""
+        """Return `present`, `missing`, `in part`, or `other rows` if a file has other rows than the recipe makes."""
         if not any((self.path / output).exists() for output in recipe.outputs):
             return "missing"
         try:
-            present = self.present(recipe)
+            right = self._right(recipe)
         except InputError:  # a damaged file must not hide the other sets
-            present = None
-        if present is None:
+            right = None
+        if right is None:
             return "other rows"
-        return "present"
+        return "present" if len(right) == len(recipe.outputs) else "in part"
 
     def obtain(self, name: str, recipe: Recipe, agree: Callable[[str], bool | None]) -> Obtained:
         """Fetch and prepare a data set unless it is present.

@@ -5,6 +5,7 @@ both or in neither.
 """
 
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -173,7 +174,10 @@ class Paper(Strict):
     def _numbered(self, kind: str, number: str) -> list[Item]:
         fitting = [item for item in self.items if _has(getattr(item, f"{kind}s"), number)]
         if not fitting:
-            known = [entry for item in self.items for entry in getattr(item, f"{kind}s")]
+            known = sorted(
+                (entry for item in self.items for entry in getattr(item, f"{kind}s")),
+                key=_order,
+            )
             raise ConfigError(
                 f"--{kind}: {self.title} has no {kind} {number}. Choose from {', '.join(known) or 'none'}"
             )
@@ -206,6 +210,14 @@ def read_paper(name: str) -> tuple[str, Paper]:
             "your own, write the path of its file: wasp reproduce ./mine.yaml"
         )
     return name, papers[name]
+
+
+def _order(number: str) -> tuple[int, str]:
+    """Return the sort key of a number such as "1b"; others follow."""
+    digits = re.match(r"\d*", number)
+    if digits is None or not digits[0]:
+        return sys.maxsize, number
+    return int(digits[0]), number
 
 
 def _has(numbers: list[str], number: str) -> bool:

@@ -86,6 +86,7 @@ class DiscriminatorTest:
     """
 
     student: Accuracy
+    has_public_queries: bool = False
 
     @property
     def sentence(self) -> str:
@@ -101,9 +102,12 @@ class DiscriminatorTest:
         """Why the selection may be useless; empty if the student is better than chance."""
         if self.student.interval[0] > 0.5:
             return ()
+        advice = "Use"
+        if not self.has_public_queries:
+            advice = "Set public rows, or use"
         return (
             f"the classifier that selects texts is not above chance ({self.student} of held-out texts, chance 50 %): "
-            "it selects almost at random. Set public rows, or use more private rows, a larger epsilon or fewer "
+            f"it selects almost at random. {advice} more private rows, a larger epsilon or fewer "
             "discriminator.queries.",
         )
 

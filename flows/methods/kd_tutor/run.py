@@ -128,7 +128,9 @@ class KdRun(Run):
         )
         correct = self.tools.artifacts.read_json(measured)
         if correct:
-            self.discriminator = DiscriminatorTest(Accuracy(**correct))
+            # DP-SGD and DA with public texts ask no queries, and use no public rows.
+            has_public = self.prepared.public is not None or not isinstance(spec, TeacherSpec)
+            self.discriminator = DiscriminatorTest(Accuracy(**correct), has_public)
         # Otherwise the plan has warned.
         elif not self.config.warnings:
             self.notes = (

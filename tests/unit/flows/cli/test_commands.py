@@ -236,3 +236,8 @@ def test_planned_tokens_do_not_depend_on_the_examples_in_stored_prompts() -> Non
         == planned[1]["tokens_in"]
         == plan_of(made, card, guarantee_of(made))["tokens_in"]
     )
+
+
+def test_the_doctor_of_a_comparison_names_the_command_that_checks_it() -> None:
+    with pytest.raises(ConfigError, match=r"wasp compare 'papers/wasp#table_1' --plan$"):
+        start.doctor("papers/wasp#table_1")

@@ -45,6 +45,14 @@ def test_without_a_paper_the_items_are_listed() -> None:
         ({"paper": "wasp", "plan": True, "coverage": Path("file")}, "file cannot be a folder"),
         ({"paper": "wasp", "coverage": Path("file/x")}, "--coverage: file/x cannot be a folder"),
         ({"coverage": Path("file")}, "--coverage: file cannot be a folder"),
+        (
+            {"paper": "kd_tutor", "figure": ["2"], "published": True},
+            "--published: Figure 2: no comparison has the published sizes",
+        ),
+        (
+            {"paper": "wasp", "figure": ["9"]},
+            "has no figure 9. Choose from 1a, 1b, 2, 3, 4, 5, 6, 7$",
+        ),
     ],
 )
 def test_options_that_do_not_belong_together_are_refused(
@@ -55,6 +63,31 @@ def test_options_that_do_not_belong_together_are_refused(
     with pytest.raises(ConfigError, match=message):
         command.reproduce(**options)
     assert list(tmp_path.rglob("*.md")) == list(tmp_path.rglob("*.parquet")) == []
+
+
+@pytest.mark.parametrize(("table", "has_published"), [("3", True), ("7", False)])
+def test_an_item_that_nothing_measures_is_not_called_unjudged(
+    table: str, has_published: bool
+) -> None:
+    output = command.reproduce("wasp", table=[table])
+    assert (output["state"], output.exit_code) == ("not measured", 1)
+    text = output.to_text(output)
+    assert "not measured  no comparison of this machine measures it" in text
+    assert "claim was judged" not in text
+    assert ("--published has comparisons" in text) == has_published
+
+
+def test_a_plan_has_a_sum_and_states_what_was_not_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WASP_DATA", str(tmp_path))
+    output = command.reproduce("kd_tutor", plan=True)
+    text = output.to_text(output)
+    (line,) = [line for line in text.splitlines() if line.startswith("all ")]
+    assert int(line.split()[1]) == sum(entry["cells"] for entry in output["comparisons"])
+    assert "wasp compare papers/kd_tutor#compare_kd_mtsamples --plan --measure" in text
+    assert "estimates     upper limits" in text
+    assert output.problems == []
 
 
 def test_a_page_without_the_paper_is_not_continued(tmp_path: Path) -> None:

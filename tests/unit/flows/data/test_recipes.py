@@ -6,9 +6,12 @@ from typing import Any
 import pytest
 import yaml
 
-from connectors.interfaces.errors import ConfigError
+from connectors.embedders.vocabularies import read_terms
+from connectors.interfaces.errors import ConfigError, InputError, PlaceError
+from connectors.interfaces.rows import TermsRef
 from connectors.rows import recipe_outputs
-from connectors.rows.recipe_outputs import fetch_command, recipe_for
+from connectors.rows.recipe_outputs import NOT_FETCHED, fetch_command, missing_hint, recipe_for
+from connectors.rows.sources import list_files
 from flows.data.preparation import file_digest
 from flows.data.recipes import read_recipe, recipe_names
 from flows.data.steps import Step
@@ -55,8 +58,23 @@ def test_data_files_of_shipped_configurations_have_a_recipe_or_a_reason() -> Non
     }
     files = {name for name in named if "/" in name and ":" not in name and "DATA" not in name}
     assert "imdb/train.parquet" in files
-    # Terms of three public ontologies, which DP-KPS on MTSamples alone reads.
-    assert {name for name in files if recipe_for(name) is None} <= {"vocab/medical_phrases.parquet"}
+    without = {name for name in files if recipe_for(name) is None}
+    assert without <= set(NOT_FETCHED)
+    guide = (ROOT / "docs/guides/data.md").read_text()
+    for name in NOT_FETCHED:
+        folder, _, file = name.rpartition("/")
+        assert name in guide or file in guide or f"`{folder}/`" in guide, name
+
+
+def test_the_message_about_a_file_that_no_recipe_makes_leads_to_the_guide(tmp_path: Path) -> None:
+    with pytest.raises(
+        PlaceError, match=r"does not exist. No recipe makes it: docs/guides/data.md"
+    ):
+        list_files(str(tmp_path / "mimic/notes.csv"), "private.path: mimic/notes.csv")
+    with pytest.raises(InputError, match=r"glove.6B.300d.txt does not exist. No recipe makes it"):
+        read_terms(TermsRef(str(tmp_path / "glove/glove.6B.300d.txt")))
+    assert missing_hint("s3://bucket/rows.csv").startswith("Check the address")
+    assert missing_hint("rows.csv").startswith("Relative paths")
 
 
 def test_a_path_has_the_recipe_of_its_last_folders() -> None:

@@ -131,6 +131,19 @@ def test_texts_that_a_run_of_feedback_begins_with_are_left_out(
         assert table["plm"].eq(Path(path).stem).all()
 
 
+def test_a_set_of_which_a_file_is_missing_is_there_in_part(
+    origin: FileServer, tmp_path: Path
+) -> None:
+    recipe = write_recipe(tmp_path / "yelp.yaml", served_recipe("yelp", origin, 20))
+    folder = DataFolder(tmp_path / "data")
+    folder.obtain("yelp", recipe, AGREED)
+    assert folder.state(recipe) == "present"
+    (tmp_path / "data/yelp_rating/test.parquet").unlink()
+    assert folder.state(recipe) == "in part"
+    (tmp_path / "data/yelp_rating/train.parquet").write_bytes(b"PAR1")
+    assert folder.state(recipe) == "other rows"
+
+
 def test_reviews_of_films_are_joined_with_the_lines_of_their_numbers(
     origin: FileServer, tmp_path: Path
 ) -> None:

@@ -177,6 +177,9 @@ def test_a_discriminator_near_chance_is_warned_about(right: int, warns: bool) ->
     measured = DiscriminatorTest(Accuracy(right, 100))
     assert bool(measured.warnings) == warns
     assert "50 test rows and 50 generated texts" in measured.sentence
+    with_public = DiscriminatorTest(Accuracy(right, 100), has_public_queries=True)
+    assert bool(with_public.warnings) == warns
+    assert not any("public rows" in warning for warning in with_public.warnings)
 
 
 class Desk:
