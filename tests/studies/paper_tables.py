@@ -41,6 +41,20 @@ IMDB: Rows = (
     ("WASP without weighting", "WASP without weighting"),
     *((f"WASP, Q = {votes}", f"WASP, Q = {votes}") for votes in (1, 2, 4, 16)),
 )
+YELP: Rows = (
+    ("WASP", "WASP"),
+    ("zero-shot: the same models, no private records", "zero-shot"),
+    ("FuseGen, no private records", "FuseGen"),
+    ("Aug-PE SmolLM2", "Aug-PE SmolLM2"),
+    ("Aug-PE SmolLM2, hot", "Aug-PE SmolLM2, hot"),
+    ("OnlyPrivate, to convergence (NOT PRIVATE)", "OnlyPrivate, to convergence"),
+    ("OnlyPrivate, one pass (NOT PRIVATE)", "OnlyPrivate, one pass"),
+    ("2,000 real records (NOT PRIVATE)", "2000 real records"),
+    ("WASP without contrast", "WASP without contrast"),
+    ("WASP without weighting", "WASP without weighting"),
+    ("WASP, balanced B", "WASP, balanced B"),
+    ("OnlyPrivate, balanced B (NOT PRIVATE)", "OnlyPrivate, balanced B"),
+)
 BANKING: Rows = (
     ("zero-shot: the same models, no private records", "zero-shot"),
     ("WASP", "WASP"),
@@ -181,6 +195,28 @@ def imdb_table() -> list[str]:
     return _against(results, IMDB, "IMDb", "WASP", "accuracy minus WASP's")
 
 
+def yelp_table() -> list[str]:
+    """Return Tables 1 and 4 of WASP on Yelp, by stars and by category."""
+    results = read_results("papers/wasp#yelp_here")
+    lines: list[Line] = [
+        (
+            label,
+            *(
+                text
+                for column in results.columns
+                for text in (
+                    results.mean(row, column),
+                    results.published(row, column, 4),
+                    results.minus(row, "WASP", column),
+                )
+            ),
+        )
+        for label, row in YELP
+    ]
+    heads = [head for column in results.columns for head in (column, "published", "minus WASP")]
+    return table_of(("row", *heads), lines)
+
+
 def banking_table() -> list[str]:
     """Return Table 1 of WASP on Banking, with its rivals."""
     results = read_results("papers/wasp#banking_here")
@@ -288,6 +324,7 @@ def tables() -> Tables:
     return {
         RESULTS / "wasp.md": [
             ("## IMDb with six recorded models", imdb_table()),
+            ("## Yelp: Tables 1 and 4", yelp_table()),
             ("## Banking: Table 1", banking_table()),
         ],
         RESULTS / "dp_kps.md": [

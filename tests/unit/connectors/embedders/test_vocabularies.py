@@ -48,12 +48,14 @@ def test_the_words_of_a_glove_file_are_a_vocabulary(tmp_path: Path) -> None:
         ("a.csv", {"term": "word", "rank": "place"}, "no rank column 'place'"),
         ("a.csv", {"term": "word"}, "row 0: the rank of a term is not a number"),
         ("none.csv", {}, "does not exist"),
-        ("none.txt", {}, "UTF-8"),
+        ("none.txt", {}, "none.txt does not exist. Relative paths start at"),
+        ("latin.txt", {}, "cannot be read as UTF-8"),
     ],
 )
 def test_what_is_wrong_with_a_vocabulary_is_reported_with_its_place(
     tmp_path: Path, name: str, columns: dict[str, str], message: str
 ) -> None:
     (tmp_path / "a.csv").write_text("word,rank\nx,high\n")
+    (tmp_path / "latin.txt").write_bytes(b"caf\xe9\n")
     with pytest.raises(InputError, match=message):
         read_terms(TermsRef(str(tmp_path / name), **columns))
