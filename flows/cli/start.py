@@ -431,7 +431,7 @@ def doctor(
             if flow == "compare":
                 command = f"wasp compare {shlex.quote(str(name or config))} --plan"
             raise ConfigError(
-                f"{flow}: this flow has no models or rows of its own. Check it with: {command}"
+                f"{flow}: this flow has neither models nor rows. Check it with: {command}"
             )
         loaded = _load(flow, file, set_)
     checks = examine(loaded)

@@ -71,13 +71,21 @@ def is_whole(folder: Path) -> bool:
 
 
 def cached(model: str, revision: str | None, **patterns: Any) -> Path | None:
-    """Return the folder of a model in the hub's local cache, None if it has none; see `is_whole`."""
+    """Return the folder of a model in the hub's local cache, None if it has none; it may lack files."""
     from huggingface_hub import errors, snapshot_download
 
     try:
         return Path(snapshot_download(model, revision=revision, local_files_only=True, **patterns))
     except (OSError, ValueError, errors.EntryNotFoundError):
         return None
+
+
+def cached_whole(model: str, revision: str | None) -> Path | None:
+    """Return the folder of a model that the hub's local cache has with all of its weights, else None."""
+    folder = cached(model, revision)
+    if folder is None or not is_whole(folder):
+        return None
+    return folder
 
 
 def download(field: str, model: str, revision: str | None, **patterns: Any) -> Path:
@@ -181,13 +189,10 @@ def hub_errors(
         hf_hub_url(model, "config.json")
     except errors.HFValidationError:
         raise refused(f"{title} is neither a folder nor a hub id. Use one of them.") from None
-    missing = f"{title} is neither a folder nor in the hub's local cache"
-    if cached(model, revision) is not None:
-        missing = f"{title} is only in part in the hub's local cache"
     if constants.is_offline_mode():
         raise refused(
-            f"{missing}, and the hub is disabled (offline). Use a folder, or download the model with a network: "
-            f"hf download {model}"
+            f"{_missing(title, model, revision)}, and the hub is disabled (offline). Use a folder, or download the "
+            f"model with a network: hf download {model}"
         )
     try:
         yield
@@ -202,5 +207,12 @@ def hub_errors(
     except Exception as error:
         # The hub's client passes on errors of its HTTP library.
         raise unreachable(
-            f"{missing}, and the hub is unreachable ({type(error).__name__}). Check the network, or use a folder."
+            f"{_missing(title, model, revision)}, and the hub is unreachable ({type(error).__name__}). Check the "
+            "network, or use a folder."
         ) from error
+
+
+def _missing(title: str, model: str, revision: str | None) -> str:
+    if cached(model, revision) is None:
+        return f"{title} is neither a folder nor in the hub's local cache"
+    return f"{title} is only in part in the hub's local cache"

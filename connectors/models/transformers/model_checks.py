@@ -15,8 +15,7 @@ from connectors.interfaces.json_values import Json
 from connectors.models.transformers.hub_files import (
     ENTRY_FILE,
     LOADING,
-    cached,
-    is_whole,
+    cached_whole,
     read_hub_settings,
     weights_of,
 )
@@ -51,7 +50,7 @@ def find_model(
     """
     if Path(model).is_dir():
         return Path(model)
-    if (folder := cached(model, revision)) and is_whole(folder):
+    if folder := cached_whole(model, revision):
         return folder
     settings = read_hub_settings(field, model, revision)
     refuse_code(field, f"'{model}'", settings)

@@ -12,8 +12,7 @@ from connectors.interfaces.machine import machine_memory
 from connectors.interfaces.models import ModelSize
 from connectors.models.transformers import smollm2
 from connectors.models.transformers.hub_files import (
-    cached,
-    is_whole,
+    cached_whole,
     measure_hub_files,
     read_hub_settings,
     weights_of,
@@ -36,9 +35,7 @@ def measure_weights(model: str, options: HfOptions, home: Path | None = None) ->
         return None
     folder: Path | None = Path(model).expanduser()
     if folder is not None and not folder.is_dir():
-        folder = cached(model, options.revision)
-        if folder is not None and not is_whole(folder):
-            folder = None
+        folder = cached_whole(model, options.revision)
     download = 0
     is_gated = False
     if folder is not None and (files := weights_of(folder)):
@@ -71,7 +68,7 @@ def download_size(model: str, revision: str | None = None) -> int:
     is_here = model in ("", "embedded") or Path(model).expanduser().is_dir()
     if is_here or importlib.util.find_spec("huggingface_hub") is None:
         return 0
-    if (folder := cached(model, revision)) and is_whole(folder):
+    if cached_whole(model, revision):
         return 0
     files = measure_hub_files(model, revision)
     if files is None:
